@@ -72,6 +72,7 @@ class RottingStore:
     def __init__(self, store: SimStore, rotten: set[bytes]) -> None:
         self._store = store
         self.rotten = rotten
+        rotten.difference_update([row for row in rotten if store.durable().get(row) is None])
         self.unwritten = set(rotten)
         self.on_rot: Callable[[bytes], None] = lambda _: None
         self.when_durable = store.when_durable
@@ -89,10 +90,12 @@ class RottingStore:
         return self._store.pending
 
     def rot(self, rows: Iterable[bytes]) -> None:
-        """Only what is on the disk can rot."""
-        found = [row for row in rows if self._store.durable().get(row) is not None]
+        """Only what is on the disk can rot. What is about to replace it is in memory, and is read from there."""
+        durable, newest = self._store.durable(), self._store.newest()
+        found = {row: value for row in rows if (value := durable.get(row)) is not None}
         self.rotten.update(found)
-        self.unwritten.update(found)
+        self.unwritten.update(row for row, value in found.items() if newest.get(row) == value)
+        self._forget_when_durable(found.keys() - self.unwritten)
 
     def rows_of(self, replica: int, kinds: Collection[RowKind]) -> list[bytes]:
         """The rows of these kinds on the disk, without those of the cluster's own keys."""
@@ -155,7 +158,7 @@ class RottingStore:
     def _written(self, rows: dict[bytes, bytes | None]) -> None:
         self.unwritten.difference_update(rows)
 
-    def _forget_when_durable(self, rows: dict[bytes, bytes | None]) -> None:
+    def _forget_when_durable(self, rows: Iterable[bytes]) -> None:
         anew = self.rotten.intersection(rows)
         if anew:
             self._store.when_durable(lambda: self.rotten.difference_update(anew))

@@ -50,9 +50,7 @@ class SimFile:
         """As a write with O_DSYNC: everything that was written to this range is durable now."""
         later: list[Write | Resize] = []
         for change in self.unsynced:
-            if isinstance(change, Resize) or (
-                change.offset < offset + size and offset < change.offset + len(change.data)
-            ):
+            if isinstance(change, Resize) or overlap(change, offset, size):
                 apply(self.synced, change)
             else:
                 later.append(change)

@@ -103,11 +103,14 @@ class Network:
         return all(life.gate.may_vote or life.gate.refused for life in members)
 
     def judge_refusals(self) -> None:
-        """Only stores that are not what they were are refused. Of two copies that were started, one may be."""
+        """Stores that are not what they were are refused in the end, and no others. Of two copies that were started, one
+        may be."""
         for machine in self.machines.values():
             honest = machine.is_original or not (machine.went_back or machine.copies)
             if honest and machine.life is not None and machine.life.gate.refused:
                 raise Violation("refused without a cause", f"{machine.name}: {machine.life.gate.refused}")
+            if machine.went_back and not machine.is_refused:
+                raise Violation("not refused", f"the disk of {machine.name} went back, and all have met it")
 
     def hung_up(self, ended: Life) -> None:
         for machine in self.machines.values():

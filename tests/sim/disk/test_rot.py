@@ -46,6 +46,27 @@ def test_it_heals_when_it_was_written_durably() -> None:
     assert rotten == set()
 
 
+def test_a_row_that_rots_while_it_is_being_replaced_heals_with_that() -> None:
+    disk, rotten = Disk(), set[bytes]()
+    store = RottingStore(MemoryStore(disk.flush), rotten)
+    store.put({b"a": b"1", b"b": b"1", b"c": b"1"}, None)
+    disk.sync()
+    store.put({b"a": b"2", b"b": None}, None)
+    store.rot([b"a", b"b", b"c"])
+    assert [store.newest().get(key) for key in (b"a", b"b")] == [b"2", None]
+    with pytest.raises(RottenRow):
+        store.durable().get(b"b")
+    disk.sync()
+    assert store.durable().get(b"a") == b"2"
+    assert rotten == {b"c"}
+
+
+def test_a_row_that_is_gone_when_the_store_is_opened_is_not_rotten() -> None:
+    rotten = {b"a", b"b"}
+    RottingStore(MemoryStore(contents={b"a": b"1"}), rotten)
+    assert rotten == {b"a"}
+
+
 def test_a_scrub_goes_through_all_rows() -> None:
     store = RottingStore(MemoryStore(), set())
     store.put({b"%d" % i: b"" for i in range(5)}, None)

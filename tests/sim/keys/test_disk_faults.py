@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from epoxy_sim.keys.plan import Fault, FaultKind, Plan
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan
 from epoxy_sim.keys.plans.disk_copies import disk_copies, has_disk_copies
 from epoxy_sim.keys.simulation import KeysSimulation, run
+from epoxy_sim.simulation import Violation
 from tests.protocol.keys.harness import A, B, C
-from tests.sim.keys.bench import Town, plan_of, prepare
+from tests.sim.keys.bench import FINE, Town, plan_of, prepare, step
 
 WENT_BACK = (FaultKind.OLD_COPY, FaultKind.SNAPSHOT_RESUMED, FaultKind.LYING_SYNC)
 PLANS = [disk_copies(seed, "per-key", 3, None) for seed in range(60)]
@@ -58,6 +59,56 @@ def test_what_strict_starts_close_is_open_without_them() -> None:
     failure = run(replace(strict, strict_start=False, faults=faults)).failure
     assert failure is not None
     assert failure.rule in ("agreement", "linearizability", "two winners")
+
+
+HOME, STRUCK, VOTER, *OTHERS = range(1, 6)
+
+
+def five_members(*, cut_off: tuple[int, ...]) -> Plan:
+    """HOME takes a name with the votes of VOTER and STRUCK, and goes down. STRUCK loses its vote, and starts strictly:
+    VOTER and OTHERS record that start. Then VOTER is away, and a rival asks for the name at one of OTHERS.
+
+    `cut_off`: these have no connection to STRUCK from before its vote until it has lost it.
+    """
+    faults = (
+        Fault(at_us=300_000, kind=FaultKind.IMAGE, machines=(STRUCK,)),
+        Fault(at_us=400_000, kind=FaultKind.CUT, machines=(STRUCK, *cut_off)),
+        Fault(at_us=400_000, kind=FaultKind.CUT, machines=(HOME, *OTHERS)),
+        Fault(at_us=400_000, kind=FaultKind.CRASH_ON_ANSWER, machines=(HOME,)),
+        Fault(at_us=1_500_000, kind=FaultKind.HEAL, machines=()),
+        Fault(at_us=1_500_000, kind=FaultKind.OLD_COPY, machines=(STRUCK,), sure=True),
+        Fault(at_us=1_700_000, kind=FaultKind.PARTITION, machines=(VOTER,)),
+    )
+    clients = (
+        ClientPlan(home=HOME, steps=(step(Ask.RESERVE, at_us=500_000, value=1),)),
+        ClientPlan(home=OTHERS[0], steps=(step(Ask.RESERVE, at_us=1_800_000, value=2),)),
+    )
+    quiet = plan_of(5, weather=replace(FINE, commit_loss=1.0), clients=clients, faults=faults, faults_end_us=3_000_000)
+    return replace(quiet, strict_start=True, probes=True)
+
+
+def test_strict_starts_of_five_members_do_not_close_it_alone() -> None:
+    """VOTER is of the quorum, and is asked; but it never heard how far STRUCK was. Only HOME did."""
+    failure = run(five_members(cut_off=(VOTER, *OTHERS))).failure
+    assert failure is not None
+    assert failure.rule == "agreement"
+
+
+@pytest.mark.parametrize("connected", [VOTER, *OTHERS])
+def test_probes_make_a_witness_of_every_peer_that_is_connected(connected: int) -> None:
+    """Any one of those that are asked is enough, and it need not have voted."""
+    cut_off = tuple(each for each in (VOTER, *OTHERS) if each != connected)
+    simulation = KeysSimulation(five_members(cut_off=cut_off), tracing=True)
+    simulation.play()
+    simulation.judge_all()
+    assert [machine.id for machine in simulation.machines if machine.is_refused] == [STRUCK]
+
+
+def test_a_disk_that_went_back_and_is_heard_is_a_violation() -> None:
+    town = Town(replace(plan_of(), probes=True))
+    town.machine(A).went_back = True
+    with pytest.raises(Violation, match="not refused"):
+        town.network.judge_refusals()
 
 
 def test_a_disk_is_spared_if_no_witness_is_left() -> None:
