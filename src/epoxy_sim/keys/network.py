@@ -103,7 +103,7 @@ class Network:
         return all(life.gate.may_vote or life.gate.refused for life in members)
 
     def judge_refusals(self) -> None:
-        """Stores that are not what they were are refused in the end, and no others. Of two copies that were started, one
+        """Stores that are not what they were are refused in the end, and no others. Of two copies that were started one
         may be."""
         for machine in self.machines.values():
             honest = machine.is_original or not (machine.went_back or machine.copies)

@@ -15,7 +15,8 @@ that know less would admit it after a restart.
 
 A start votes once the peers that have recorded it make, with it, a slow quorum, and none of them knows better. That
 leaves one case open: the only witness of what was lost is away, and every peer that answers was away all the while.
-With `strict` n - slow + 1 others must have recorded it, so that every slow quorum has one of them.
+With `strict` n - slow + 1 others must have recorded it. Of three members that is all, and closes it; of five the one
+that is left out may be the witness (decision 0047).
 """
 
 import enum
