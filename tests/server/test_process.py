@@ -24,6 +24,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from websockets.asyncio.client import connect
 
 from epoxy.api.metrics import Metrics
 from epoxy.model.errors import ConfigError, InvariantViolation
@@ -285,6 +286,34 @@ def test_a_flow_that_fails_is_counted_and_logged_with_its_traceback(
         ("a flow failed by a fault of this node", RuntimeError),
         ("invariant violated", InvariantViolation),
     ]
+
+
+def test_a_node_whose_store_is_refused_hosts_no_actors(tmp_path: Path) -> None:
+    """Its rows of actors may be old, and another process may have the same ones. Its next process begins with none."""
+    node = layout(tmp_path, 1)
+    url = f"ws{node.url[4:]}/v2/envoys/connect"
+
+    async def lose_envoy() -> None:
+        process = Process(load(node.config))
+        await process.start()
+        async with connect(url, proxy=None, open_timeout=PATIENCE_S) as envoy:
+            await envoy.send('{"type":"hello","namespace":"n","pool":"p","envoy_key":"k"}')
+            await envoy.recv()
+            process.node.gate.refuse("told so")  # type: ignore[union-attr]
+            async with asyncio.timeout(PATIENCE_S):
+                await envoy.wait_closed()
+        assert envoy.close_reason == "the store of this node is refused"
+        await process.stop(asyncio.Event())
+
+    async def begin_again() -> bool:
+        process = Process(load(node.config))
+        await process.start()
+        begun = process._actors._hosting._timer is not None
+        await process.stop(asyncio.Event())
+        return begun
+
+    asyncio.run(lose_envoy())
+    assert not asyncio.run(begin_again())
 
 
 def test_clients_of_either_door_and_those_that_are_let_in_are_waited_for(

@@ -29,6 +29,8 @@ MAX_ENVOYS = 10_000
 MAX_LABEL = 0xFFFF
 """A datacenter's label is two bytes of an actor's id."""
 
+REFUSED = "the store of this node is refused"
+
 
 class ActorSystem:
     """`store` and `clock` are the node's own. Other datacenters are found by the configuration in force."""
@@ -80,6 +82,13 @@ class ActorSystem:
         for session in list(self._open):
             session.close()
         self._relay.close()
+
+    def refused(self) -> None:
+        """The store was refused: its rows of actors may be old, and another process may host the same ones."""
+        self.last_call()
+        for session in list(self._open):
+            session.close(REFUSED)
+        self.stop()
 
     def _connect(self, call: ApiCall) -> None:
         if len(self._open) >= self.max_envoys:

@@ -197,7 +197,8 @@ class Process:
         self._peers.start()
         self.peer_router.start()
         self.node.start()
-        self._actors.start()
+        if not self._gate.refused:
+            self._actors.start()
         if self.node.members_admin is not None:
             move_alone(self.node.members_admin, self.settings, config, self.node.clock)
         LOGGER.info(
@@ -306,6 +307,7 @@ class Process:
         LOGGER.critical("a store is refused", extra={"detail": text})
         if self._gate.refused:
             self.peer_router.refused()
+            self._actors.refused()
 
     def _flow_failed(self, flow: str, error: Exception) -> None:
         LOGGER.error("a flow failed by a fault of this node", extra={"flow": flow}, exc_info=error)
