@@ -32,7 +32,7 @@ from tests.cli.visits import HEALTHY, away, peers, visit
         ([visit(peers=peers(status="joining", reachable=False))], Severity.BROKEN, "(2) is joining and cannot"),
         ([visit(peers=peers(status="learning"), epoch_age_s=1200.0)], Severity.WARNING, "learning for 20 minutes"),
         ([*HEALTHY, away("refused")], Severity.BROKEN, "is not what it was, and takes no part: why not"),
-        ([*HEALTHY, away("confirming")], Severity.BROKEN, "(9) votes once enough of the others have answered"),
+        ([*HEALTHY, away("confirming")], Severity.BROKEN, "(9) does not vote yet: why not"),
     ],
 )  # fmt: skip
 def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, words: str) -> None:
@@ -43,6 +43,14 @@ def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, word
 def test_a_refused_store_is_replaced_with_a_command() -> None:
     (found,) = [finding for finding in diagnose([*HEALTHY, away("refused")]) if "(9)" in finding.words]
     assert "`epoxy members add NEW-ID URL --replace 9`" in found.advice
+
+
+def test_a_process_beside_a_member_that_is_ready_is_named_by_those_that_refused_it() -> None:
+    twins = visit(peers=peers(refused="still_running")), visit(id=2, datacenter="eu-west-1", state="active")
+    (found,) = [finding for finding in diagnose([*twins]) if "second process" in finding.words]
+    assert found.severity is Severity.WARNING
+    assert found.words == "a second process that says it is eu-west-1 (2) was refused by us-east-1 (1): still_running"
+    assert "second process" not in str(diagnose([twins[0]])), "without the member, it may be the only one"
 
 
 def test_a_newcomer_that_answers_us_and_not_the_members_is_not_to_be_started_or_added() -> None:

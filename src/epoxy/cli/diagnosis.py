@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
-from epoxy.cli.diagnosis_members import COMING, arrivals, changes, transactions, unready
+from epoxy.cli.diagnosis_members import COMING, arrivals, changes, copies, transactions, unready
 from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name, warning
 from epoxy.client.results import Status
 
@@ -25,7 +25,7 @@ def diagnose(visits: list[NodeVisit]) -> list[Finding]:
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
-    for look_at_all in (violations, failures, rot, scrubs, disks, space, changelogs):
+    for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs):
         found += look_at_all(present)
     found += clocks(visits)
     if statuses:

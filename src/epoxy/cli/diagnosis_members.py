@@ -38,9 +38,12 @@ def unready(status: Status, newest: int) -> Finding:
             return broken(f"{who} runs with another disk than the one the cluster knows", advice)
         case "confirming":
             advice = "Start the others, and let it reach them. Until then it serves reads of what it holds."
-            return broken(f"{who} votes once enough of the others have answered since it started", advice)
+            return broken(f"{who} does not vote yet: {status.reason}", advice)
         case "refused":
-            advice = f"Stop it: `epoxy members add NEW-ID URL --replace {status.id}`, with an empty disk, replaces it."
+            advice = (
+                f"Stop it. `epoxy members add NEW-ID URL --replace {status.id}`, with an empty disk, replaces it, "
+                f"unless it is a copy, and replica {status.id} runs elsewhere."
+            )
             return broken(f"{who} has a disk that is not what it was, and takes no part: {status.reason}", advice)
         case "unconfirmed":
             advice = (
@@ -50,6 +53,19 @@ def unready(status: Status, newest: int) -> Finding:
             return broken(f"{who} has a store that most of the others have no record of", advice)
         case _:
             return broken(f"{who} is not ready", "It is starting or stopping; its log says what it waits for.")
+
+
+def copies(statuses: list[Status]) -> Iterator[Finding]:
+    """Processes beside a member that is ready, with its id: they are at no address that is known here."""
+    for member in (status for status in statuses if status.ready):
+        told = [(status, peer) for status in statuses for peer in status.peers if peer.id == member.id and peer.refused]
+        if told:
+            who = ", ".join(name(status) for status, _ in told)
+            why = ", ".join(sorted({peer.refused for _, peer in told}))
+            yield warning(
+                f"a second process that says it is {name(member)} was refused by {who}: {why}",
+                "A copy of its disk was started somewhere, or an empty one with its id. Stop that process.",
+            )
 
 
 def changes(statuses: list[Status]) -> Iterator[Finding]:

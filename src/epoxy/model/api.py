@@ -137,7 +137,8 @@ class ChangesGone(Struct, frozen=True, kw_only=True):
 
 class PeerStatus(Struct, frozen=True, kw_only=True):
     """`trouble`: the last failure of the link, if the peer is not reachable. `starts` and `position`: what this node
-    remembers of the peer's store, 0 if nothing."""
+    remembers of the peer's store, 0 if nothing. `refused`: why this node refused a process that says it is the peer, in
+    the last ten minutes; empty if it did not."""
 
     id: Count
     datacenter: str = ""
@@ -148,6 +149,7 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     trouble: str = ""
     starts: Count = 0
     position: Count = 0
+    refused: str = ""
 
 
 class StoreStart(Struct, frozen=True, kw_only=True):

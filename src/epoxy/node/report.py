@@ -93,6 +93,7 @@ def peer_status(node: "Node", info: ReplicaInfo) -> PeerStatus:
         trouble=node.links.trouble(info.id),
         starts=known.counter if known is not None else 0,
         position=known.position if known is not None else 0,
+        refused=node.gate.refused_lately(info.id) if node.gate is not None else "",
     )
 
 

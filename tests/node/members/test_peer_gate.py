@@ -8,7 +8,7 @@ from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sightin
 from epoxy.model.members import StatusRead, UnsettledRead
 from epoxy.model.messages import Failed, Inspect, Reply, UpdateConfig
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.peer_gate import ALIVE_MS, OBJECTION_MS, REMEMBER_MS, GatedTransport, PeerGate
+from epoxy.node.members.peer_gate import ALIVE_MS, LATELY_MS, OBJECTION_MS, REMEMBER_MS, GatedTransport, PeerGate
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import Disk, HandClock, HandTransport
@@ -247,6 +247,23 @@ def test_what_another_remembers_of_the_store_as_it_is_changes_nothing() -> None:
     for known in (None, seen(mine.counter, mine.nonce, here.store.position()), seen(9, 9, 99, 1234)):
         here.gate.told(OTHER, known)
     assert not here.gate.refused
+
+
+def test_a_process_that_was_refused_is_told_of_for_a_while_unless_it_is_heard_since() -> None:
+    here = Gate()
+    first, second = start(1, 1), start(2, 2, base=200)
+    assert here.gate.refused_lately(OTHER) == ""
+    assert here.gate.meet(OTHER, first) is None
+    here.gate.connected(OTHER, first.incarnation.nonce)
+    assert here.gate.meet(OTHER, second) is not None
+    assert here.gate.refused_lately(OTHER) == "still_running"
+    here.clock.advance(LATELY_MS)
+    assert here.gate.refused_lately(OTHER) == ""
+    here.gate.hear(OTHER, first.incarnation.nonce, 0)
+    assert here.gate.meet(OTHER, second) is not None
+    here.gate.disconnected(OTHER, first.incarnation.nonce)
+    assert here.gate.meet(OTHER, second) is None
+    assert here.gate.refused_lately(OTHER) == ""
 
 
 def test_a_start_waits_for_a_peer_that_refuses_it() -> None:

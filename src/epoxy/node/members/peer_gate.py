@@ -60,6 +60,9 @@ OBJECTION_MS = 10_000.0
 """How long a peer to which an earlier start still ran, and which has fallen silent, is waited for. One that is reached
 says it again."""
 
+LATELY_MS = 600_000.0
+"""How long status and `epoxy doctor` tell of a process that was refused. One that refused itself dials no more."""
+
 
 class PeerGate:
     def __init__(
@@ -87,6 +90,8 @@ class PeerGate:
         self._connections: Counter[tuple[int, int]] = Counter()
         self._heard_ms: dict[int, float] = {}
         self._warned: dict[int, tuple[int, MismatchCode]] = {}
+        self._turned_away: dict[int, tuple[int, MismatchCode, float]] = {}
+        """The last start of each peer that was refused: its nonce, why, and when."""
         self._recorded_by: set[int] = set()
         self._objections: dict[int, float] = {}
         """Peers to which an earlier start of this store still runs, and when they said so last."""
@@ -255,12 +260,27 @@ class PeerGate:
         mismatch = self._mismatch(peer, greeting, told)
         if mismatch is None:
             self._record(peer, greeting)
-        elif self._warned.get(peer) != (greeting.incarnation.nonce, mismatch.code):
-            self._warned[peer] = greeting.incarnation.nonce, mismatch.code
-            self.refusals[mismatch.code] += 1
-            if mismatch.code not in (MismatchCode.STARTING, MismatchCode.REFUSED_HERE):
-                self.alarm(f"replica {peer} is refused: {mismatch.words}")
+        else:
+            self._note_refusal(peer, greeting.incarnation.nonce, mismatch)
         return mismatch
+
+    def _note_refusal(self, peer: int, nonce: int, mismatch: StoreMismatch) -> None:
+        is_of_peer = mismatch.code not in (MismatchCode.STARTING, MismatchCode.REFUSED_HERE)
+        if is_of_peer:
+            self._turned_away[peer] = nonce, mismatch.code, self._clock.now_ms()
+        if self._warned.get(peer) != (nonce, mismatch.code):
+            self._warned[peer] = nonce, mismatch.code
+            self.refusals[mismatch.code] += 1
+            if is_of_peer:
+                self.alarm(f"replica {peer} is refused: {mismatch.words}")
+
+    def refused_lately(self, peer: int) -> str:
+        """Why a process that says it is this peer was refused a short time ago; empty if none was, or if it is heard
+        since: an earlier one had ended, and its connections a moment later."""
+        nonce, code, at_ms = self._turned_away.get(peer, (0, MismatchCode.STARTING, -LATELY_MS))
+        seen = self._sightings.get(peer)
+        is_heard = seen is not None and seen.nonce == nonce
+        return "" if is_heard or self._clock.now_ms() - at_ms >= LATELY_MS else code.value
 
     def _mismatch(self, peer: int, greeting: Greeting, told: Sighting | None) -> StoreMismatch | None:
         if self.refused:
