@@ -29,6 +29,8 @@ def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, word
         ("", "certificates and the cluster's secret"),
         ('answered 401 Unauthorized: {"error":"the sender\'s clock is 45 s behind that of replica 2"}', "clocks"),
         ("answered 401 Unauthorized: not signed with our secret by a node with our members", "secret"),
+        ("answered 401 Unauthorized: peers sign their requests; this one is not signed", "different releases"),
+        ("answered 400 Bad Request: both nodes need the same release of Epoxy", "different releases"),
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired", "certificate"),
         ("no answer in time", "its disk is slow"),
         ("answered 403: another store is on record for replica 1", "new id"),

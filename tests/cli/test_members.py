@@ -173,6 +173,10 @@ def test_a_change_that_somebody_else_undoes_is_not_waited_for(node: FakeNode, ca
     [
         ({"id": 7}, "is replica 7, not 4"),
         ({"url": "http://10.9.9.9:7800"}, "by its own file replica 4 is at http://10.9.9.9:7800"),
+        (
+            {"cluster": "00000000000000aa"},
+            "and the members to a cluster that was not made from a backup: start it without",
+        ),
         ({"state": "active"}, "replica 4 is no newcomer: its state is active, in epoch 1"),
     ],
 )
@@ -182,6 +186,14 @@ def test_a_newcomer_that_is_somebody_else(
     newcomer.status |= change
     assert run(["members", "add", "4", newcomer.url]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_newcomer_to_a_restored_cluster_needs_its_id(node: FakeNode, newcomer: FakeNode, capsys: Captured) -> None:
+    """Otherwise the change would be written down, and wait for a node that the members refuse."""
+    node.status |= {"cluster": "00000000000000aa"}
+    assert run(["members", "add", "4", newcomer.url]) == 2
+    assert 'start it with cluster.id = "00000000000000aa" in its file, and with an empty' in capsys.readouterr().err
+    assert node.orders == []
 
 
 def test_a_newcomer_that_is_not_there(node: FakeNode, capsys: Captured) -> None:

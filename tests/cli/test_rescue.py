@@ -32,6 +32,11 @@ def test_a_script_names_exactly_the_lost_members(survivor: Path) -> None:
     assert run(survivor, "--out", "b", "--lost", "3, 2").exit_code == 5
 
 
+def test_a_directory_that_is_given_twice_is_not_in_use(survivor: Path) -> None:
+    refused = run(survivor, survivor.parent / "." / survivor.name, "--out", "b", "--lost", "2,3")
+    assert (refused.exit_code, f"{survivor} is given twice" in refused.stderr) == (2, True)
+
+
 def test_at_a_terminal_they_are_typed(survivor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "is_terminal", lambda: True)
     refused = run(survivor, "--out", "b", given="yes\n")

@@ -1,13 +1,16 @@
 """`epoxy store`: a data directory of the format before is migrated offline, and brought back."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from epoxy.cli.store import store
-from epoxy.node.process.exits import EXIT_CONFIG
+from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.log import LogPosition
 from tests.cli.test_legacy import FILE
@@ -35,7 +38,7 @@ def format_of(config: Path) -> object:
 def test_a_dry_run_says_what_it_would_do(config: Path) -> None:
     told = run(config, "migrate", "--dry-run")
     assert (told.exit_code, format_of(config)) == (0, 4)
-    assert "2 rows would be migrated from format 4 to 5, in about 1 s; 64 MiB must be free" in told.output
+    assert "2 rows and the log would be migrated from format 4 to 5, in about 1 s; 64 MiB must be free" in told.output
     facts = json.loads(run(config, "migrate", "--dry-run", "--json").stdout)
     assert (facts["from"], facts["to"], facts["rows"], facts["migrates"]) == (4, 5, 2, True)
 
@@ -43,7 +46,7 @@ def test_a_dry_run_says_what_it_would_do(config: Path) -> None:
 def test_there_and_back_again(config: Path) -> None:
     told = run(config, "migrate")
     assert (told.exit_code, format_of(config)) == (0, 5)
-    assert "migrated from format 4 to 5, 2 rows; until a node of this version is started" in told.output
+    assert "migrated from format 4 to 5, 2 rows and the log; until a node of this version is started" in told.output
     assert "nothing to migrate" in run(config, "migrate").output
     assert "of format 4 again" in run(config, "back").output
     assert format_of(config) == 4
@@ -66,3 +69,20 @@ def test_a_directory_in_use_and_one_that_is_missing_are_refused(config: Path, co
 def test_without_a_migration_there_is_no_way_back(config: Path) -> None:
     told = run(config, "back")
     assert (told.exit_code, "no way back" in told.output) == (EXIT_CONFIG, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["store", "migrate", "--config", "epoxy.toml"],
+        ["serve", "--config", "epoxy.toml"],
+        ["rescue", "data", "--out", "b"],
+    ],
+)
+def test_an_old_tree_that_was_cut_short_is_one_line(config: Path, command: list[str]) -> None:
+    """It is read before the node has its store: a bus error would end these commands without a word."""
+    (config.parent / "secret").write_text("s" * 16)
+    os.truncate("data/tree/data.mdb", 2 * os.sysconf("SC_PAGESIZE"))
+    told = subprocess.run([sys.executable, "-m", "epoxy", *command], capture_output=True, text=True, check=False)
+    lines = [line for line in told.stderr.splitlines() if "was cut short, or its disk cannot read it" in line]
+    assert (told.returncode, len(lines), format_of(config)) == (EXIT_STORE, 1, 4), told.stderr

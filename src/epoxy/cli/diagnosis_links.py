@@ -16,11 +16,14 @@ SLOWNESS = "It is reached and does not answer in time: it is paused, overloaded,
 STORES = "A machine whose disk was lost must come back under a new id, as a newcomer."
 COPIES = "Its disk is not what it was. Stop it: `epoxy members add NEW-ID URL --replace ID`, with an empty disk."
 TWINS = "Two processes run with copies of one disk. Stop the one that was started last."
+RELEASES = "They run different releases of Epoxy: install the newer one on both."
 ROUTES = "Is it listening on that address? Check routes and firewalls between the two."
 
 CAUSES = {
     "clock": CLOCKS,
     "not signed with": SECRETS,
+    "this one is not signed": RELEASES,
+    "same release": RELEASES,
     "certificate": CERTIFICATES,
     "ssl": CERTIFICATES,
     "no answer in time": SLOWNESS,

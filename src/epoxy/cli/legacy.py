@@ -19,6 +19,7 @@ from epoxy.model.errors import EpoxyError, InvalidRequest, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.node.process.sigbus import end_with_a_line
 from epoxy.ports import Store
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
@@ -98,6 +99,7 @@ async def import_into(settings: Settings, file: BinaryIO, *, dry_run: bool) -> I
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[None] = loop.create_future()
     name = f"epoxy legacy import into replica {settings.node.id}"
+    end_with_a_line(settings.node.data_dir)
     with DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name):
         store = EmbeddedStore(
             settings.node.data_dir,

@@ -13,6 +13,7 @@ from epoxy.client import Client, Status
 from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer
 from epoxy.model.errors import ClientError, InvalidRequest, Unavailable
 from epoxy.node.process.sections import same_url
+from epoxy.store.embedded.datadir import cluster_name
 
 VISIT_S = 5.0
 """For the status of a newcomer: ten times the longest round trip."""
@@ -127,7 +128,11 @@ def add(member_id: int, address: str, gone: tuple[int, ...], check: bool, force:
       epoxy members add 4 http://10.0.4.1:7800
       epoxy members add 5 http://10.0.2.1:7800 --replace 2
     """
-    datacenter = introduced(member_id, address) if check else ""
+    datacenter = ""
+    if check:
+        status = introduced(member_id, address)
+        check_cluster(status, target.NodeCall(urls=given["urls"], as_json=given["as_json"]))
+        datacenter = status.datacenter
     newcomer = Newcomer(id=member_id, url=address, datacenter=datacenter)
     order([newcomer], gone, [], force=force, **given)
 
@@ -176,8 +181,8 @@ def move(member_id: int, address: str, force: bool, **given: Any) -> None:
     order([], [], [MovedMember(id=member_id, url=address)], force=force, **given)
 
 
-def introduced(member_id: int, address: str) -> str:
-    """The newcomer's datacenter, after checking that the node at `address` is the newcomer."""
+def introduced(member_id: int, address: str) -> Status:
+    """The newcomer, after checking that the node at `address` is the newcomer."""
     try:
         with Client(address, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
             status = client.status()
@@ -189,7 +194,7 @@ def introduced(member_id: int, address: str) -> str:
             f"the newcomer at {address} does not answer: {reason}. Start it first; --no-check skips this check"
         ) from error
     check_newcomer(member_id, address, status)
-    return status.datacenter
+    return status
 
 
 def check_newcomer(member_id: int, address: str, status: Status) -> None:
@@ -203,6 +208,18 @@ def check_newcomer(member_id: int, address: str, status: Status) -> None:
     if status.state not in ("new", "removed", "joining", "learning"):
         raise click.UsageError(
             f"replica {member_id} is no newcomer: its state is {status.state}, in epoch {status.epoch}"
+        )
+
+
+def check_cluster(newcomer: Status, call: target.NodeCall) -> None:
+    """Members refuse a node of another cluster, so the change would wait for it for ever."""
+    with call.client() as client:
+        cluster = client.status().cluster
+    if newcomer.cluster != cluster:
+        setting = f'with cluster.id = "{cluster}"' if cluster else "without cluster.id"
+        raise click.UsageError(
+            f"replica {newcomer.id} belongs to {cluster_name(newcomer.cluster)}, and the members to "
+            f"{cluster_name(cluster)}: start it {setting} in its file, and with an empty directory"
         )
 
 

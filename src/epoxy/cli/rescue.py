@@ -18,6 +18,7 @@ from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import BackupError, EpoxyError, StoreFailed
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.node.process.sigbus import end_with_a_line
 from epoxy.store.embedded.offline import StoppedStore
 
 LISTED = ".missing"
@@ -86,6 +87,8 @@ def rescue(dirs: tuple[Path, ...], out: Path, lost: str | None, open_votes: str,
         for path in (out, listed):
             if path.exists():
                 raise BackupError(f"{path} exists; a backup is never overwritten")
+        check_once(dirs)
+        end_with_a_line(" or ".join(map(str, dirs)))
         with ExitStack() as held:
             stores = [held.enter_context(StoppedStore(path)) for path in dirs]
             found = survey(stores, take=open_votes == "take")
@@ -105,6 +108,14 @@ def rescue(dirs: tuple[Path, ...], out: Path, lost: str | None, open_votes: str,
     may_miss = bool(writer.doubts) or not found.survivors.quorum
     report(found, end, writer.doubts, out, as_json=as_json)
     sys.exit(5 if may_miss else 0)
+
+
+def check_once(dirs: tuple[Path, ...]) -> None:
+    """The second one would find the locks of the first taken, and be told that a node runs."""
+    resolved = [path.resolve() for path in dirs]
+    twice = [path for path in dirs if resolved.count(path.resolve()) > 1]
+    if twice:
+        raise click.UsageError(f"{twice[0]} is given twice")
 
 
 def stop(error: EpoxyError, status: int) -> NoReturn:

@@ -14,6 +14,7 @@ from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.node.process.sigbus import end_with_a_line
 from epoxy.store.embedded.datadir import FORMAT, DataDir, holding, read_description, return_to_previous
 from epoxy.store.embedded.files import FORMAT_FILE, SYSTEM_FILES
 from epoxy.store.embedded.migration import FROM_FORMAT, MigrationPlan, plan
@@ -53,6 +54,7 @@ def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
     """
     try:
         settings = load(path, flags={}, environ=os.environ)
+        end_with_a_line(settings.node.data_dir)
         found, planned = survey(settings)
         if planned is not None and not dry_run:
             with ProgressBar("migrating", planned.rows) as bar:
@@ -84,7 +86,7 @@ def survey(settings: Settings) -> tuple[int, MigrationPlan | None]:
 def summary(path: Path, planned: MigrationPlan | None, *, dry_run: bool) -> str:
     if planned is None:
         return f"{path}: nothing to migrate, it is of format {FORMAT}"
-    rows = output.plural(planned.rows, "row")
+    rows = f"{output.plural(planned.rows, 'row')} and the log"
     if not dry_run:
         return (
             f"{path}: migrated from format {FROM_FORMAT} to {FORMAT}, {rows}; "

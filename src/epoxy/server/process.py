@@ -29,7 +29,7 @@ from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.listening import check_address, listen
 from epoxy.node.process.logs import LOGGER, ProgressLog
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
-from epoxy.node.process.sigbus import end_on_bus_error
+from epoxy.node.process.sigbus import cut_short, end_on_bus_error
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -92,6 +92,8 @@ class Process:
         if settings.node.resp is not None:
             check_address("node.resp", settings.node.resp)
         self._stopped = False
+        self.settings = settings
+        end_on_bus_error(self._bus_error)  # before the directory is opened: a migration reads the old tree
         self._server_tls, self._client_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(
@@ -105,7 +107,6 @@ class Process:
         self.settings = settings = settings.of_cluster(self._data_dir.cluster)
         shared = peer_secret(secret, settings.first_config(), settings.cluster.id)
         self._servers: list[Listener] = []
-        end_on_bus_error(self._bus_error)
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
             undo.callback(self._data_dir.close)
@@ -325,8 +326,7 @@ class Process:
         LOGGER.error(context["message"], exc_info=error)
 
     def _bus_error(self) -> None:
-        detail = f"SIGBUS: the tree in {self.settings.node.data_dir} was cut short, or its disk cannot read it"
-        LOGGER.critical(STORE_FAILED, extra={"detail": detail})
+        LOGGER.critical(STORE_FAILED, extra={"detail": cut_short(self.settings.node.data_dir)})
         sys.stderr.flush()
 
     def _store_failed(self, error: StoreFailed) -> NoReturn:

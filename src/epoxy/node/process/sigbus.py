@@ -9,6 +9,7 @@ that thread has released it, and keeps it otherwise. It does not return.
 import ctypes
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 from epoxy.node.process.exits import EXIT_STORE
@@ -17,6 +18,15 @@ Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
 installed: list[object] = []
 """What the C library calls must not be collected."""
+
+
+def cut_short(folder: object) -> str:
+    return f"SIGBUS: the tree in {folder} was cut short, or its disk cannot read it"
+
+
+def end_with_a_line(folders: object) -> None:
+    """For commands that read the trees of nodes that do not run."""
+    end_on_bus_error(lambda: print(f"epoxy: {cut_short(folders)}", file=sys.stderr, flush=True))
 
 
 def end_on_bus_error(report: Callable[[], None]) -> None:

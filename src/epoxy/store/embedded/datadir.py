@@ -218,7 +218,8 @@ def check_description(path: Path, found: Description, wanted: Description) -> No
         )
     if wanted.cluster not in ("", found.cluster):
         raise StoreRefused(
-            f"data directory {path}: belongs to {cluster_name(found.cluster)}, but cluster.id is {wanted.cluster}"
+            f"data directory {path}: belongs to {cluster_name(found.cluster)}, but cluster.id is {wanted.cluster}; "
+            "a node that joins that cluster starts with an empty directory"
         )
 
 
