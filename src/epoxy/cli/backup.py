@@ -78,7 +78,8 @@ class Made(NamedTuple):
 @target.url_option
 @target.json_option
 def create(file: Path, force: bool, urls: list[str], as_json: bool) -> None:
-    """Write a backup of the whole cluster to FILE, from one node, while clients write. Several --url are tried in turn.
+    """Write a backup of the whole cluster to FILE, from one node, while clients write. With several in
+    --url, as A,B, they are tried in turn.
 
     FILE.partial is renamed to FILE when it is complete and synced: there is never half a FILE. If the connection
     breaks, the command goes on with the next block, for up to 45 seconds.

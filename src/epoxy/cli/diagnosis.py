@@ -62,8 +62,8 @@ def clusters(statuses: list[Status]) -> Iterator[Finding]:
         yield broken(
             f"the nodes belong to different clusters ({said})",
             "Nodes that were not restored from one file with one list of members refuse each other. Run "
-            "`epoxy restore` on each first member; one that joins needs cluster.id in its file, and an empty directory. "
-            "Nodes of the old cluster do not belong here.",
+            "`epoxy restore` on each first member; one that joins needs cluster.id in its file, and an empty "
+            "directory. Nodes of the old cluster do not belong here.",
         )
 
 

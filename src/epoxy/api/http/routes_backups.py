@@ -83,7 +83,10 @@ class BackupRoutes:
         call.parameters()
         running = self._backups.running
         if running is not None:
-            message = f"backup {running} is under way; a node makes one at a time"
+            message = (
+                f"backup {running} is under way; a node makes one at a time, and ends one whose reader is silent for a "
+                "minute"
+            )
             call.fail(409, "backup_running", message, retry_after_ms=RETRY_AFTER_MS)
         else:
             call.json(202, self._backups.begin().state())
@@ -110,7 +113,8 @@ class BackupRoutes:
             raise BadRequest(400, "bad_parameter", "id is missing: that of the backup")
         backup = self._backups.find(name.decode("ascii", "replace"))
         if backup is None:
-            raise BadRequest(404, "no_such_backup", f"there is no backup '{shown(name)}' here; it may have been ended")
+            words = f"there is no backup '{shown(name)}' here: it was ended, or this node was started again since"
+            raise BadRequest(404, "no_such_backup", words)
         return backup
 
 
