@@ -15,6 +15,7 @@ from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
 from epoxy.node.observer import Observer, Unobserved
+from epoxy.store.row_kinds import RowKind
 from tests.node.service_bench import World
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -44,6 +45,13 @@ INTERFACE = {
     "epoxy_store_starts",
     "epoxy_store_position",
     "epoxy_stores_refused",
+    "epoxy_scrubbed_rows",
+    "epoxy_scrubbed_bytes",
+    "epoxy_scrub_progress",
+    "epoxy_scrub_last_timestamp_seconds",
+    "epoxy_rotten_rows",
+    "epoxy_rotten_rows_repaired",
+    "epoxy_rotten_rows_left",
     "epoxy_invariant_violations",
     "epoxy_flow_failures",
 }
@@ -143,6 +151,8 @@ def node_with(**attributes: Any) -> Any:
         "refused": {},
         "violations": 0,
         "gate": None,
+        "scrubber": None,
+        "repairs": SimpleNamespace(found=Counter(), repaired=0, rotten=()),
     }
     return SimpleNamespace(**(standard | attributes))
 
@@ -156,6 +166,20 @@ def test_starts_and_refused_stores() -> None:
     assert found["epoxy_stores_refused_total", (("reason", "clone"),)] == 2
     assert found["epoxy_stores_refused_total", (("reason", "old_copy"),)] == 0, "it rises from 0, for alerts"
     assert samples(Metrics(node_with()))["epoxy_store_starts", ()] == 0
+
+
+def test_scrubs() -> None:
+    progress = SimpleNamespace(rows=30, last_rows=120, ended_ms=5_000)
+    scrubber = SimpleNamespace(rows=7, bytes=70, is_running=True, progress=progress)
+    found = samples(Metrics(node_with(scrubber=scrubber)))
+    assert (found["epoxy_scrubbed_rows_total", ()], found["epoxy_scrubbed_bytes_total", ()]) == (7, 70)
+    assert (found["epoxy_scrub_progress", ()], found["epoxy_scrub_last_timestamp_seconds", ()]) == (0.25, 5)
+    repairs = SimpleNamespace(found=Counter({RowKind.VALUE: 3}), repaired=2, rotten=(b"row",))
+    found = samples(Metrics(node_with(repairs=repairs)))
+    assert found["epoxy_rotten_rows_total", (("kind", "value"),)] == 3
+    assert (found["epoxy_rotten_rows_repaired_total", ()], found["epoxy_rotten_rows_left", ()]) == (2, 1)
+    scrubber.is_running = False
+    assert samples(Metrics(node_with(scrubber=scrubber)))["epoxy_scrub_progress", ()] == 0
 
 
 def test_gauges_are_looked_up_when_asked() -> None:

@@ -123,7 +123,7 @@ def scrub_ended(node: Node) -> float:
 
 
 def rotten_rows(node: Node) -> dict[str, int]:
-    return {kind.name: node.repairs.found[kind] for kind in RowKind}
+    return {kind.name.lower(): node.repairs.found[kind] for kind in RowKind}
 
 
 COUNTED: tuple[Family, ...] = (
