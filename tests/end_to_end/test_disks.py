@@ -126,8 +126,8 @@ def refused(node: ClusterNode) -> str:
         with urlopen(f"{node.url}/{path}", timeout=PROCESS_S) as answer:
             assert answer.status == 200
     with socket.create_connection(("127.0.0.1", node.resp_port), timeout=PROCESS_S) as redis:
-        redis.sendall(b"GET name\r\n")
-        assert redis.recv(4096).startswith(b"-")
+        redis.sendall(b"*2\r\n$3\r\nGET\r\n$4\r\nname\r\n")
+        assert b"It takes no part any more" in redis.recv(4096)
     with node.client() as client:
         status = client.status()
     assert not any(peer.reachable for peer in status.peers)
