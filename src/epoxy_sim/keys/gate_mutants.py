@@ -3,6 +3,9 @@
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
+from collections.abc import Set
+
+from epoxy.model.cluster import ClusterConfig
 from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
 from epoxy.node.members.peer_gate import PeerGate
 from epoxy.protocol.members import incarnation
@@ -13,7 +16,9 @@ from epoxy_sim.keys.mutants import KeysMutant
 from epoxy_sim.patching import Mutants, always, never, nothing
 
 refusal_of = incarnation.refusal_of
+has_enough = incarnation.has_enough
 mismatch = PeerGate._mismatch
+hear = PeerGate.hear
 
 MUTANTS = Mutants(KeysMutant, mutants.MUTANTS)
 mutant = MUTANTS.mutant
@@ -69,6 +74,18 @@ def refuse_until_restart(gate: PeerGate, reason: str) -> None:
 
 
 mutant(incarnation, "is_cleared", "votes-uncleared", "a start votes before others have recorded it")(always)
+
+
+@mutant(incarnation, "has_enough", "strict-is-lenient", "a strict start waits for a slow quorum alone")
+def need_slow_quorum(
+    members: tuple[int, ...], me: int, recorded_by: Set[int], config: ClusterConfig, *, strict: bool
+) -> bool:
+    return has_enough(members, me, recorded_by, config, strict=False)
+
+
+@mutant(PeerGate, "hear", "positions-unheard", "positions are exchanged when a connection is made, and not with frames")
+def hear_no_position(gate: PeerGate, peer: int, nonce: int, position: int) -> bool:
+    return hear(gate, peer, nonce, 0)
 
 
 @mutant(PeerGate, "_mismatch", "refused-clear-others", "a refused store records the starts of others")

@@ -1,12 +1,12 @@
 """The store with one rule broken, by name. Some rules are a call of the disk: then the disk is what leaves it out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded import checksums, recovery
-from epoxy.store.embedded.files import LOG_FOLDER, Files, write_all
+from epoxy.store.embedded import checksums, recovery, scrub
+from epoxy.store.embedded.files import LOG_FOLDER, Files, TreeTransaction, write_all
 from epoxy.store.embedded.log import END, FORMAT, FRAME_HEADER, FRAME_HEADER_BYTES, LogPosition, Segment
 from epoxy.store.embedded.recovery import Frame, SegmentData
 from epoxy.store.embedded.store import EmbeddedStore
@@ -22,6 +22,7 @@ sync_folder = SimFiles.sync_folder
 read_segment = recovery.read_segment
 write_frame = Segment.write
 apply = Tree.apply
+judged = scrub.judged
 
 
 @mutant(EmbeddedStore, "when_durable", "acknowledges-early", "acknowledges before the sync")
@@ -58,6 +59,11 @@ def note_first(tree: Tree, effects: Values, reached: LogPosition) -> None:
 @mutant(checksums, "unseal", "row-unchecked", "the checksum of a row is not looked at")
 def believe(_: bytes, row: bytes) -> bytes:
     return row[checksums.CHECKSUM_BYTES :]
+
+
+@mutant(scrub, "judged", "scrub-unchecking", "a scrub counts rows and does not look at them")
+def count_rows(transaction: TreeTransaction, after: bytes) -> Iterator[tuple[bytes, int, bool]]:
+    return ((row, size, True) for row, size, _ in judged(transaction, after))
 
 
 mutant(recovery, "was_cut", "torn-is-damaged", "a frame that a crash cut is taken for a damaged one")(never)
