@@ -28,6 +28,9 @@ def hears(town: Town, sender: int, to: int, counter: int = 9) -> list[Reply]:
 
 OK = [PrepareOk(vote=None)]
 
+ROTS = (fault(FaultKind.ROT, A),)
+"""In a plan with such a fault the stores have rows that can rot."""
+
 
 def test_a_crash_takes_the_process_and_keeps_its_share() -> None:
     for keep, left in ((0.0, 0), (1.0, 3)):
@@ -107,7 +110,8 @@ def test_a_trap_is_set(kind: FaultKind) -> None:
 
 
 def test_every_kind_is_told_and_counted() -> None:
-    town = struck_by(*(fault(kind, A) for kind in FaultKind))
+    town = Town(plan_of(faults=ROTS), tracing=True)
+    struck_by(*(fault(kind, A) for kind in FaultKind), town=town)
     assert town.nemesis.struck == {kind.value: 1 for kind in FaultKind}
     told = [line for line in town.world.trace or [] if "fault: " in line]
     assert [line.split("fault: ")[1] for line in told] == [f"{kind.value} A" for kind in FaultKind]
@@ -123,7 +127,7 @@ def test_faults_strike_at_their_time() -> None:
 
 def test_relenting_ends_all() -> None:
     stormy = Weather(loss=0.9, duplicate=0.9, long_delay=0.9, commit_loss=0.9)
-    town = Town(plan_of(weather=stormy))
+    town = Town(plan_of(weather=stormy, faults=ROTS))
     over = (FaultKind.HEAL, FaultKind.RESUME, FaultKind.RESTART, FaultKind.LOSE_DISK)
     kinds = [kind for kind in FaultKind if kind not in over]
     struck_by(*(fault(kind, A) for kind in kinds), fault(FaultKind.CRASH, B, C), town=town)

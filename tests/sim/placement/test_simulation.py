@@ -36,11 +36,11 @@ CAUGHT = {
     "wall-clock": ("liveness", 36),
     "namespaces-share": ("liveness", 4),
     "forgiven-at-start": ("back-off", 0),
-    "successor-at-once": ("one-runner", 34),
+    "successor-at-once": ("one-runner", 35),
     "start-beside": ("one-runner", 632),
     "goodbye-first": ("one-runner", 322),
-    "any-process": ("one-runner", 2),
-    "lost-is-definite": ("definite", 193),
+    "any-process": ("one-runner", 5),
+    "lost-is-definite": ("definite", 408),
     "failed-is-refused": ("definite", 0),
 }
 
