@@ -62,10 +62,11 @@ def rescue(dirs: tuple[Path, ...], out: Path, lost: str | None, open_votes: str,
     lost its majority, or copies of all, to make another cluster of them. They are not changed. Then run `epoxy restore
     FILE` for each node of a new cluster.
 
-    If a quorum of the members is given, nothing that was acknowledged is missing. Otherwise FILE.missing lists the keys
-    whose last writes may be, one JSON object on each line, with what was made of each. A vote for a write that may
-    or may not have been acknowledged is taken: its client was not told that it failed. `--open-votes leave` keeps the
-    last version that is known to be committed.
+    If a quorum of the members is given, no acknowledged write of a key is missing, but a transaction may be that none
+    of them knows to be decided. FILE.missing lists the keys whose last writes may be missing, one JSON object on each
+    line, with what was made of each. Without a quorum, a vote for a write that may or may not have been acknowledged is
+    taken: its client was not told that it failed. `--open-votes leave` keeps the last version that is known to be
+    committed.
 
     Prefer waiting: as long as the lost disks may come back, starting those nodes loses nothing.
 

@@ -1,15 +1,17 @@
 """A data directory made from known rows: complete, or nothing that a node would start with."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from epoxy.model.errors import StoreRefused
+from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.store.embedded.bulk import DataDirBuilder
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.store.embedded.tree import Tree
 
 CLUSTER = "00000000000000aa"
 ROWS = {b"key %03d" % number: b"value %d" % number for number in range(300)}
@@ -20,8 +22,8 @@ def ignore(_: object) -> None:
     """Nothing is committed here."""
 
 
-def build(path: Path, rows: dict[bytes, bytes] = ROWS) -> None:
-    with builder(path) as made:
+def build(path: Path, rows: dict[bytes, bytes] = ROWS, files: SystemFiles | None = None) -> None:
+    with builder(path, files) as made:
         made.write(dict(rows))
         made.finish()
 
@@ -142,3 +144,41 @@ def test_after_a_power_cut_it_is_whole_or_refused_and_made_again(tmp_path: Path)
         assert opened(path) == ROWS
     assert at > 6, "every step was cut"
     assert whole, "the last step is the removal of an empty folder"
+
+
+class FullDisk(SystemFiles):
+    """Has room for so many renames."""
+
+    def __init__(self, good: int) -> None:
+        self.good = good
+
+    def rename(self, source: Path, target: Path) -> None:
+        if not self.good:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.good -= 1
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_a_full_disk_is_called_so_and_leaves_nothing(tmp_path: Path, good: int) -> None:
+    with pytest.raises(StoreFailed, match=r"the disk is full: .*No space left"):
+        build(tmp_path, files=FullDisk(good))
+    assert opened_after_another_attempt(tmp_path) == ROWS
+
+
+def opened_after_another_attempt(path: Path) -> dict[bytes, bytes]:
+    build(path)
+    return opened(path)
+
+
+def test_what_lmdb_calls_an_input_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise StoreFailed("the tree cannot be written: Input/output error")
+
+    monkeypatch.setattr(Tree, "apply", fail)
+    with pytest.raises(StoreFailed, match=r": the tree cannot be written: Input") as broken:
+        build(tmp_path)
+    assert "full" not in str(broken.value)
+    monkeypatch.setattr(SystemFiles, "free_bytes", lambda *_: 0)
+    with pytest.raises(StoreFailed, match="the disk is full: the tree cannot be written"):
+        build(tmp_path)

@@ -7,13 +7,15 @@
 A crash leaves `restoring` without `format`: a start is refused, and the next attempt begins again.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from msgspec import json
 
-from epoxy.model.errors import StoreRefused
+from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded.datadir import (
     FIRST_LOG_BYTES,
@@ -35,6 +37,7 @@ from epoxy.store.embedded.files import (
     sync_parents,
     write_whole,
 )
+from epoxy.store.embedded.space import is_full
 from epoxy.store.embedded.store import open_folder
 
 
@@ -54,11 +57,12 @@ class DataDirBuilder:
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
         self._draft = path / RESTORING
         try:
-            self._remove_earlier()
-            sync_parents(files, path)
-            files.make_folder(self._draft)
-            files.sync_folder(path)
-            self._tree, self._log, _, self._reached = open_folder(self._draft, FIRST_LOG_BYTES, files)
+            with self._failures():
+                self._remove_earlier()
+                sync_parents(files, path)
+                files.make_folder(self._draft)
+                files.sync_folder(path)
+                self._tree, self._log, _, self._reached = open_folder(self._draft, FIRST_LOG_BYTES, files)
         except BaseException:
             release(self._locks, files)
             raise
@@ -66,7 +70,8 @@ class DataDirBuilder:
 
     def write(self, rows: Values) -> None:
         """Some of the rows. In the order of their keys they are written fastest."""
-        self._tree.apply(rows, self._reached)
+        with self._failures():
+            self._tree.apply(rows, self._reached)
 
     def read(self, keys: list[bytes]) -> list[bytes | None]:
         """Of rows that were written."""
@@ -76,6 +81,10 @@ class DataDirBuilder:
     def finish(self) -> None:
         """From here on the directory is that of the replica, durably."""
         self._close_store()
+        with self._failures():
+            self._move_into_place()
+
+    def _move_into_place(self) -> None:
         files = self._files
         for part in (TREE_FOLDER, LOG_FOLDER):
             files.rename(self._draft / part, self.path / part)
@@ -99,6 +108,15 @@ class DataDirBuilder:
             self._open = False
             self._tree.close()
             self._log.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """A disk that fails is one line, and a full one is called so."""
+        try:
+            yield
+        except (OSError, StoreFailed) as error:
+            full = "the disk is full: " if is_full(error, self.path, self._files) else ""
+            raise StoreFailed(f"data directory {self.path}: {full}{error}") from error
 
     def _remove_earlier(self) -> None:
         """The folder `restoring` goes last: without it, rows without a description would be left."""

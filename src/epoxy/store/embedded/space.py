@@ -14,10 +14,14 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def cause_of(error: Exception, folder: Path, files: Files = SYSTEM_FILES) -> str:
-    """LMDB reports a write that was cut short as an input/output error, so the free space is checked, too."""
-    if (isinstance(error, OSError) and error.errno in FULL) or free_bytes(folder, files) < LEAST_FREE_BYTES:
+    if is_full(error, folder, files):
         return f"the disk is full: make room, and start the node again ({error})"
     return str(error)
+
+
+def is_full(error: Exception, folder: Path, files: Files) -> bool:
+    """LMDB reports a write that was cut short as an input/output error, so the free space is checked, too."""
+    return (isinstance(error, OSError) and error.errno in FULL) or free_bytes(folder, files) < LEAST_FREE_BYTES
 
 
 def free_bytes(folder: Path, files: Files = SYSTEM_FILES) -> int:
