@@ -1,6 +1,9 @@
 """`epoxy rescue` at the command line: what the operator must type, and what is printed and listed."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from click.testing import CliRunner, Result
 from epoxy.backup.open_writes import Doubt, OpenWrite
 from epoxy.cli import rescue as module
 from epoxy.cli.rescue import document, rescue
+from epoxy.node.process.exits import EXIT_STORE
 from tests.backup.test_rescue import committed, node, voted
 
 
@@ -101,6 +105,14 @@ def test_nothing_is_overwritten(survivor: Path, there: str) -> None:
     refused = run(survivor, "--out", "b", "--lost", "2,3")
     assert (refused.exit_code, f"{there} exists" in refused.stderr) == (1, True)
     assert Path(there).read_text() == "precious"
+
+
+def test_a_tree_that_was_cut_short_is_told_in_one_line(survivor: Path) -> None:
+    os.truncate(survivor / "tree" / "data.mdb", 8192)
+    command = [sys.executable, "-m", "epoxy", "rescue", str(survivor), "--out", "rescued"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == EXIT_STORE
+    assert ended.stderr.splitlines()[-1].startswith(f"epoxy: SIGBUS: the tree in {survivor} was cut short")
 
 
 def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:

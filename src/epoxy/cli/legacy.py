@@ -19,7 +19,7 @@ from epoxy.model.errors import EpoxyError, InvalidRequest, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
-from epoxy.node.process.sigbus import end_with_a_line
+from epoxy.node.process.fatal_signals import end_with_a_line
 from epoxy.ports import Store
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore

@@ -18,7 +18,7 @@ from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import BackupError, EpoxyError, StoreFailed
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
-from epoxy.node.process.sigbus import end_with_a_line
+from epoxy.node.process.fatal_signals import end_with_a_line
 from epoxy.store.embedded.offline import StoppedStore
 
 LISTED = ".missing"

@@ -14,7 +14,7 @@ from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
-from epoxy.node.process.sigbus import end_with_a_line
+from epoxy.node.process.fatal_signals import end_with_a_line
 from epoxy.store.embedded.datadir import FORMAT, DataDir, holding, read_description, return_to_previous
 from epoxy.store.embedded.files import FORMAT_FILE, SYSTEM_FILES
 from epoxy.store.embedded.migration import FROM_FORMAT, MigrationPlan, plan

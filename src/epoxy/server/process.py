@@ -26,10 +26,10 @@ from epoxy.model.messages import Reply, Request
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_STORE
+from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address, listen
 from epoxy.node.process.logs import LOGGER, ProgressLog
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
-from epoxy.node.process.sigbus import cut_short, end_on_bus_error
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -92,8 +92,7 @@ class Process:
         if settings.node.resp is not None:
             check_address("node.resp", settings.node.resp)
         self._stopped = False
-        self.settings = settings
-        end_on_bus_error(self._bus_error)  # before the directory is opened: a migration reads the old tree
+        end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
         self._server_tls, self._client_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(
@@ -325,16 +324,16 @@ class Process:
             self._store_failed(error)
         LOGGER.error(context["message"], exc_info=error)
 
-    def _bus_error(self) -> None:
-        LOGGER.critical(STORE_FAILED, extra={"detail": cut_short(self.settings.node.data_dir)})
-        sys.stderr.flush()
-
     def _store_failed(self, error: StoreFailed) -> NoReturn:
         """Only what is on the disk may be acknowledged, and what is in memory may not be there: so the process ends
         without another answer, and without closing connections in order."""
-        LOGGER.critical(STORE_FAILED, extra={"detail": str(error)})
-        sys.stderr.flush()
+        report_failed(str(error))
         os._exit(EXIT_STORE)
+
+
+def report_failed(detail: str) -> None:
+    LOGGER.critical(STORE_FAILED, extra={"detail": detail})
+    sys.stderr.flush()
 
 
 def cpu_ms() -> float:
