@@ -301,7 +301,7 @@ def vote_beyond_the_end(part: Part, ends: Ends | None, instance_id: InstanceId) 
     return part in (Part.OPEN, Part.ENDING)
 
 
-mutant(terms, "is_beyond", "void-forgotten", "waits for what is beyond the end of a term", since=150)(never)
+mutant(terms, "is_beyond", "void-forgotten", "waits for what is beyond the end of a term", since=1420)(never)
 
 
 @mutant(OrderedEngine, "handle", "term-ignored", "takes messages of other terms")
@@ -328,7 +328,7 @@ def end_with_the_joint_epoch_alone(term: Term, config: ClusterConfig, me: int) -
 mutant(ValueSpace, "replace", "newcomer-empty", "newcomers begin without values")(constant(0))
 
 
-mutant(Terms, "keep", "newcomer-keeps-nothing", "newcomers cannot tell what others missed", since=560)(nothing)
+mutant(Terms, "keep", "newcomer-keeps-nothing", "newcomers cannot tell what others missed", since=1660)(nothing)
 
 
 @mutant(Terms, "is_complete", "copies-too-early", "newcomers copy from a member that has not finished", since=100)
@@ -368,7 +368,7 @@ def flows_go_on(self: OrderedEngine) -> None:
     "end_flights",
     "flights-outlive-term",
     "takes what was under way in an earlier term for something that never began",
-    since=100,
+    since=360,
 )
 def flights_are_begun_again(self: Submissions) -> None:
     """Whatever the new term knows nothing of counts as never begun, also what was decided in the one before."""
