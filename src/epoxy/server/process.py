@@ -178,9 +178,7 @@ class Process:
         node, config = self.settings.node, self.node.replica.config
         read = members_reader(self._client_tls)
         await check_member_url(self.settings, config, self.peer_router.identity, read)
-        durable = self._loop.create_future()
-        self._store.when_durable(lambda: durable.set_result(None))
-        await durable
+        await self._durable()
         limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
         opening = serve_http(
             self._api,
@@ -257,6 +255,13 @@ class Process:
         while self._has_clients and self._loop.time() < deadline:
             await asyncio.sleep(DRAIN_POLL_S)
         await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
+        await self._durable()
+
+    def _durable(self) -> "asyncio.Future[None]":
+        """Of everything committed so far: a refusal of this store, for one, must be there at its next start."""
+        durable = self._loop.create_future()
+        self._store.when_durable(lambda: None if durable.done() else durable.set_result(None))
+        return durable
 
     @property
     def _has_clients(self) -> bool:
