@@ -25,7 +25,7 @@ from epoxy.store.keyspace import (
     VOTES,
 )
 from epoxy.store.member_rows import PROGRESS
-from epoxy.store.row_kinds import RowKind
+from epoxy.store.row_kinds import RowKind, row_of
 from epoxy.store.txn_rows import VALUES
 from tests.node.scrub.replicas import KEY, Cluster, RottenReplica
 from tests.protocol.keys.harness import prop, vote_at
@@ -300,12 +300,24 @@ def test_many_rotten_keys_are_read_a_few_at_a_time() -> None:
 
 def test_a_row_that_was_written_or_deleted_meanwhile_is_no_matter() -> None:
     cluster, first = written()
-    first.rot(value_row(1), *changelog_rows(first)[:1])
+    changelog_row = changelog_rows(first)[0]
+    first.rot(value_row(1), changelog_row)
     for row in list(first.store.unwritten):
         first.repairs.noticed(row)
-    first.store.put(dict.fromkeys(first.store.unwritten - {value_row(1)}) | {value_row(1): b"written anew"}, None)
+    stamp = row_of(changelog_row, 1).name
+    first.store.put({value_row(1): b"written anew", changelog_row: None, pack((LAYOUT, 1, TRUNCATED)): stamp}, None)
     cluster.clock.advance(0)
     assert (first.repairs.found, first.repairs.rotten) == ({}, {})
+
+
+def test_a_row_of_the_changelog_that_no_lookup_finds_ends_the_node() -> None:
+    """Its key was changed: it cannot be cleared, and every stream of changes would stop there."""
+    cluster, first = written()
+    last = changelog_rows(first)[-1]
+    stamp = bytes((2, *row_of(last, 1).name[1:]))
+    first.repairs.noticed(last.replace(row_of(last, 1).name, stamp))
+    cluster.clock.advance(0)
+    assert first.ended == [f"a row of the changelog, {stamp.hex()} is damaged on the disk; {NOT_FOUND}"]
 
 
 def test_the_outcome_of_an_overtaken_write_needs_no_lineage_here() -> None:

@@ -75,7 +75,7 @@ class Repairs:
         row = self._row(key)
         is_there = self._is_there(key)
         self._noticed.discard(key)  # not before it was read, which is noticed again
-        if is_there or (is_there is False and row.remedy in (Remedy.DROP, Remedy.RENEW, Remedy.TRUNCATE)):
+        if is_there or (is_there is False and self._may_be_deleted(row)):
             return  # written or deleted meanwhile
         self.rotten[key] = row
         self.found[row.kind] += 1
@@ -86,6 +86,13 @@ class Repairs:
         else:
             self.report("error", in_words(row), row.remedy.value)
             self._mend(key)
+
+    def _may_be_deleted(self, row: Row) -> bool:
+        """A row of the changelog is deleted by truncating it alone: a later one that no lookup finds has a damaged key,
+        cannot be cleared, and would stop every stream of changes there."""
+        if row.kind is RowKind.CHANGELOG:
+            return row.name <= self._driver.replica.keyspace.truncated(self._store.newest())
+        return row.remedy in (Remedy.DROP, Remedy.RENEW)
 
     def _row(self, key: bytes) -> Row:
         """A cached value where none was ever cached is a promise whose key was changed."""
