@@ -18,7 +18,10 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.api.http.router import Api
+from epoxy.api.http.routes_backups import BackupRoutes
+from epoxy.api.http.routes_scrub import ScrubRoutes
 from epoxy.api.metrics import Metrics
+from epoxy.backup.backups import Backups
 from epoxy.model.address import Address
 from epoxy.model.cluster import first_epoch
 from epoxy.model.members import NO_STAMP
@@ -31,6 +34,7 @@ from epoxy.node.keys.listing import PAGE_BYTES
 from epoxy.node.members.lifecycle import Lifecycle, LifecycleState
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.process.config import ClusterSettings, Limits, MemberSetting, NodeSettings, Settings
+from epoxy.node.scrub.scrubber import Scrubber
 from epoxy.node.service import Node
 from epoxy.ports import Clock, Store
 from epoxy.protocol.placement.config import PlacementConfig
@@ -156,9 +160,12 @@ def actor_system(node: object, store: Store, clock: Clock, metrics: Metrics) -> 
 
 
 def whole_api(node: FakeNode) -> Api:
-    """Everything a node serves, in front of a node that says what it is told to."""
+    """Everything a node serves, in front of a node that says what it is told to. Backups and scrubs are in its table
+    only: they have tests of their own."""
     metrics = Metrics()
-    return Api(node, metrics, more=actor_system(node, MemoryStore(), StillClock(), metrics).routes())
+    actors = actor_system(node, MemoryStore(), StillClock(), metrics).routes()
+    backups, scrubs = BackupRoutes(cast(Backups, None)).table(), ScrubRoutes(cast(Scrubber, None)).table()
+    return Api(node, metrics, more=[*actors, *backups, *scrubs])
 
 
 class Wire:
