@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from benchmarks.learn_cluster import Node, free_port, wait_until
+from benchmarks.learn_cluster import Node, free_port, running, wait_until
 from benchmarks.plausible import took_time
 from benchmarks.preload import key_of, preload
 from benchmarks.stats import percentile
@@ -83,21 +83,9 @@ class PacedWriters:
 def run(folder: Path, keys: int, python: str, *, writers: int, rate: float) -> None:
     for me in range(1, NODES + 1):
         preload(folder / f"data-{me}", me, keys)
-    (folder / "secret").write_text(secrets.token_hex(32))
-    (folder / "secret").chmod(0o600)
-    ports = [free_port() for _ in range(NODES)]
-    nodes = [Node(folder, me, ports, port, python=python) for me, port in enumerate(ports, start=1)]
     file = folder / "all.backup"
-    try:
+    with running(folder, NODES, 0, python) as nodes:
         acknowledged = measure(nodes, keys, python, file, writers=writers, rate=rate)
-    except BaseException:
-        for node in nodes:
-            print((folder / f"{node.id}.log").read_text()[-2000:], file=sys.stderr)
-        raise
-    finally:
-        for node in nodes:
-            node.process.kill()
-            node.process.wait()
     check(file, keys, acknowledged)
     restored(folder, file, python)
 

@@ -21,7 +21,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +153,20 @@ class Watch:
 def run(folder: Path, keys: int, python: str, *, writers: int, txns: bool, old: int, new: int) -> None:
     for me in range(1, old + 1):
         preload(folder / f"data-{me}", me, keys, owned=txns)
+    with running(folder, old, new, python) as nodes:
+        measure(nodes, keys, writers, old, txn_keys=keys if txns else 0)
+
+
+@contextmanager
+def running(folder: Path, old: int, new: int, python: str) -> Iterator[list[Node]]:
+    """`old` first members and `new` nodes that may be added, ended with the block. If it fails, their last lines are
+    printed."""
     (folder / "secret").write_text(secrets.token_hex(32))
     (folder / "secret").chmod(0o600)
     ports = [free_port() for _ in range(old + new)]
     nodes = [Node(folder, me, ports[:old], port, python=python) for me, port in enumerate(ports, start=1)]
     try:
-        measure(nodes, keys, writers, old, txn_keys=keys if txns else 0)
+        yield nodes
     except BaseException:
         for node in nodes:
             print((folder / f"{node.id}.log").read_text()[-2000:], file=sys.stderr)
