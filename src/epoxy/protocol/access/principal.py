@@ -1,0 +1,55 @@
+"""What one client may do: its grant, in the form that a request is checked with."""
+
+from collections.abc import Iterable
+
+from epoxy.model.access import SATISFYING, Access, AccessRole, Grant
+
+
+class Principal:
+    """A client that has shown a token or a certificate. `reads`, `writes` and so on: whether it has the role at all;
+    `may_...` also looks at prefixes and pools."""
+
+    __slots__ = ("_pools", "_prefixes", "calls", "grant", "name", "operates", "reads", "reads_all", "works", "writes")
+
+    def __init__(self, grant: Grant) -> None:
+        self.grant = grant
+        self.name = grant.name
+        self._prefixes = grant.prefixes
+        self._pools = frozenset(grant.pools)
+        self.reads = satisfies(grant.roles, Access.READ)
+        self.writes = satisfies(grant.roles, Access.WRITE)
+        self.works = satisfies(grant.roles, Access.WORK)
+        self.calls = satisfies(grant.roles, Access.CALL)
+        self.operates = satisfies(grant.roles, Access.OPERATE)
+        self.reads_all = self.reads and not grant.prefixes
+        """Every key: an answer from a cache needs no look at the key."""
+
+    def has(self, access: Access) -> bool:
+        """Whether it has a role for this, for some key, name or pool."""
+        return access is Access.PUBLIC or satisfies(self.grant.roles, access)
+
+    def may_read(self, key: bytes) -> bool:
+        return self.reads and (not self._prefixes or key.startswith(self._prefixes))
+
+    def may_write(self, key: bytes) -> bool:
+        return self.writes and (not self._prefixes or key.startswith(self._prefixes))
+
+    def may_list(self, prefix: bytes) -> bool:
+        """Whether it may read every key that begins like this."""
+        return self.may_read(prefix)
+
+    def may_call(self, actor: bytes) -> bool:
+        """`actor`: namespace, name and key, joined by slashes."""
+        return self.calls and (not self._prefixes or actor.startswith(self._prefixes))
+
+    def may_work(self, namespace: str, pool: str) -> bool:
+        """A pool stands for those of that name in all namespaces, or, as `namespace/pool`, for one."""
+        return self.works and (not self._pools or pool in self._pools or f"{namespace}/{pool}" in self._pools)
+
+
+def satisfies(roles: Iterable[AccessRole], access: Access) -> bool:
+    return not SATISFYING[access].isdisjoint(roles)
+
+
+OPEN = Principal(Grant(name="", roles=tuple(AccessRole)))
+"""Every client of a node that asks for no tokens."""
