@@ -157,3 +157,58 @@ def test_spellings_that_are_remembered_have_an_end() -> None:
     for port in range(2 * MAX_KNOWN + 5):
         assert guard.objection(request("GET", "/", host=f"localhost:{port}")) is None
     assert len(guard._known) <= MAX_KNOWN
+
+
+APP = "https://app.example"
+OF_APP = {"host": HOST, "origin": APP, "sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"}
+
+
+def shared_api() -> tuple[FakeNode, Api]:
+    node = FakeNode()
+    node.executed = Executed(succeeded=True, seen=(), done=(Done(value=None),), found=())
+    return node, Api(node, Metrics(), origins=(APP,))
+
+
+def test_a_page_of_an_allowed_origin_writes_and_reads_the_answer() -> None:
+    node, api = shared_api()
+    answer = ask(api, "POST", "/v2/txn", TXN, **OF_APP, content_type=JSON)
+    assert len(node.txns) == 1
+    assert answer.headers["access-control-allow-origin"] == APP
+    assert answer.headers["vary"] == "Origin"
+    refused = ask(api, "GET", "/nothing/here", None, **OF_APP)
+    assert (refused.status, refused.headers["access-control-allow-origin"]) == (404, APP), "errors are read, too"
+
+
+def test_a_preflight_of_an_allowed_origin_is_answered_and_nothing_is_done() -> None:
+    node, api = shared_api()
+    asked = OF_APP | {"access_control_request_method": "PUT", "access_control_request_headers": "authorization"}
+    answer = ask(api, "OPTIONS", "/v2/kv/k", None, **asked)
+    assert (answer.status, answer.body, node.writes) == (204, b"", [])
+    assert answer.headers["access-control-allow-origin"] == APP
+    assert "PUT" in answer.headers["access-control-allow-methods"]
+    assert "authorization" in answer.headers["access-control-allow-headers"]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://app.example.evil", "http://app.example", "https://app.example:8443", "null", "https://APP.example"],
+)
+def test_an_origin_is_allowed_as_it_is_written_and_no_other(origin: str) -> None:
+    node, api = shared_api()
+    asked = OF_APP | {"origin": origin}
+    assert code(ask(api, "PUT", "/v2/kv/k", b"v", **asked)) == (403, "cross_site")
+    preflight = ask(api, "OPTIONS", "/v2/kv/k", None, **asked, access_control_request_method="PUT")
+    assert (code(preflight), node.writes) == ((403, "cross_site"), [])
+    assert "access-control-allow-origin" not in preflight.headers
+
+
+def test_an_allowed_origin_does_not_open_other_names_or_plain_text() -> None:
+    node, api = shared_api()
+    assert code(ask(api, "GET", "/v2/status", None, **OF_APP | {"host": "evil.example"})) == (421, "unknown_host")
+    assert code(ask(api, "POST", "/v2/txn", TXN, **OF_APP, content_type="text/plain"))[0] == 415
+    assert node.txns == []
+
+
+def test_without_origin_no_answer_is_shared() -> None:
+    _, api = shared_api()
+    assert "access-control-allow-origin" not in ask(api, "GET", "/v2/status", host=HOST).headers

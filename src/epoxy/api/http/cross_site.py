@@ -1,13 +1,16 @@
-"""Refuses requests that a foreign web page makes a browser send.
+"""Refuses requests that a foreign web page makes a browser send, but for pages that the operator allows.
 
-A browser sends simple requests (GET, HEAD, POST of plain text) to any address it can reach, for any page, and the HTTP
-API has no passwords. Three things tell such a request from one of a client:
+A browser sends simple requests (GET, HEAD, POST of plain text) to any address it can reach, for any page, and with the
+certificate of its user. Three things tell such a request from one of a client:
 
 - `Origin` and `Sec-Fetch-Site`, which no page can forge: a page of another origin is refused;
 - `Content-Type: application/json` where the body is JSON (`inputs.json_body`), which no page can send across origins
-  unless a preflight request allows it, and none is allowed;
+  unless a preflight request allows it;
 - `Host`: a page whose own name is made to resolve to a node's address (DNS rebinding) is of the same origin for its
   browser, but the name is not the node's.
+
+Pages of the origins in `access.cors_origins` are served: their preflight requests are answered, and every answer tells
+the browser (CORS) that the page may read it.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +19,7 @@ from urllib.parse import urlsplit
 
 from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.transport.http.request import HttpRequest
+from epoxy.transport.http.response import Headers
 from epoxy.transport.limits import SIGNED_PATHS
 
 Names = Callable[[], Iterable[str]]
@@ -36,12 +40,26 @@ MAX_KNOWN = 1024
 """`Host` headers that were accepted, kept to save parsing the next one: clients of a node use a handful."""
 
 
-class CrossSiteGuard:
-    """`names` are the node's host names now. Every IP address and every name of the loopback is accepted, too."""
+PREFLIGHT_S = 600
+"""How long a browser may keep the answer to a preflight request: a page that was allowed is refused that soon after the
+setting changed, even if its preflight is not sent again."""
 
-    def __init__(self, names: Names) -> None:
+PREFLIGHT_ANSWER: Headers = (
+    (b"Access-Control-Allow-Methods", b"GET, HEAD, PUT, POST, PATCH, DELETE"),
+    (b"Access-Control-Allow-Headers", b"authorization, content-type, *"),
+    (b"Access-Control-Max-Age", b"%d" % PREFLIGHT_S),
+)
+"""`*` does not stand for `authorization`."""
+
+
+class CrossSiteGuard:
+    """`names` are the node's host names now. Every IP address and every name of the loopback is accepted, too.
+    `origins`: pages of these are served."""
+
+    def __init__(self, names: Names, origins: Iterable[str] = ()) -> None:
         self._names = names
         self._known: set[bytes] = set()
+        self._shared = {origin.encode(): shared_with(origin.encode()) for origin in origins}
 
     def objection(self, request: HttpRequest) -> BadRequest | None:
         """Why this request is refused; None: it is not."""
@@ -52,11 +70,17 @@ class CrossSiteGuard:
                 return wrong_host(host)
             self._remember(host)
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin in self._shared:
+            return None
         if origin is not None and not is_same_origin(origin, host):
             return foreign(f"a page of '{shown(origin)}'")
         if site is not None and site not in FRIENDLY_SITES and not is_followed_link(request):
             return foreign("a page of another site")
         return None
+
+    def sharing(self, request: HttpRequest) -> Headers:
+        """What the answer tells a browser that sent this for a page of an allowed origin; nothing to others."""
+        return self._shared.get(request.headers.get(b"origin", b""), ())
 
     def _is_ours(self, host: bytes) -> bool:
         name = host_name(host)
@@ -95,6 +119,20 @@ def is_ip(name: str) -> bool:
     return True
 
 
+def shared_with(origin: bytes) -> Headers:
+    """Caches between browser and node must not give an answer for one page to another: `Vary`."""
+    return (
+        (b"Access-Control-Allow-Origin", origin),
+        (b"Access-Control-Expose-Headers", b"*"),
+        (b"Vary", b"Origin"),
+    )
+
+
+def is_preflight(request: HttpRequest) -> bool:
+    """A browser asks whether a page may send a request. It has no token: a script's headers are not sent with it."""
+    return request.method == "OPTIONS" and b"access-control-request-method" in request.headers
+
+
 def is_same_origin(origin: bytes, host: bytes) -> bool:
     """The host is accepted, so a page that was loaded from it came from this node."""
     return origin in (b"http://" + host, b"https://" + host)
@@ -108,7 +146,7 @@ def is_followed_link(request: HttpRequest) -> bool:
 
 
 def foreign(whose: str) -> BadRequest:
-    message = f"nothing was done: {whose} made a browser send this, and only a page from this address may"
+    message = f"nothing was done: {whose} made a browser send this; access.cors_origins takes origins whose pages may"
     return BadRequest(403, "cross_site", message)
 
 

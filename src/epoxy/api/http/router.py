@@ -13,7 +13,7 @@ import msgspec
 from epoxy.api.http import openapi
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
-from epoxy.api.http.cross_site import CrossSiteGuard, Names
+from epoxy.api.http.cross_site import PREFLIGHT_ANSWER, CrossSiteGuard, Names, is_preflight
 from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
@@ -36,6 +36,7 @@ def nowhere(call: ApiCall) -> None:
 
 UNKNOWN = Route(method="", path="", kind="http_unknown", handler=nowhere)
 REFUSED = Route(method="", path="", kind="http_refused", handler=nowhere)
+PREFLIGHT = Route(method="", path="", kind="http_preflight", handler=nowhere)
 
 Methods = dict[str, Route]
 """The routes of one path."""
@@ -43,7 +44,7 @@ Methods = dict[str, Route]
 
 class Api:
     """A Handler. `handlers` are other ones on the same port (peers, links), by their exact path; `more` are routes that
-    need more than a Backend; `names`: the host names of this node."""
+    need more than a Backend; `names`: the host names of this node; `origins`: whose pages it serves."""
 
     def __init__(
         self,
@@ -52,9 +53,10 @@ class Api:
         handlers: Mapping[bytes, Handler] | None = None,
         names: Names = tuple,
         more: Iterable[Route] = (),
+        origins: Iterable[str] = (),
     ) -> None:
         self._node = node
-        self._guard = CrossSiteGuard(names)
+        self._guard = CrossSiteGuard(names, origins)
         self._observer = metrics.counters
         self._changes = Changes(node)
         self.routes: list[Route] = [
@@ -80,6 +82,11 @@ class Api:
         if (objection := self._guard.objection(exchange.request)) is not None:
             ApiCall(exchange, REFUSED, self._observer).reject(objection)
             return
+        if b"origin" in exchange.request.headers and (shared := self._guard.sharing(exchange.request)):
+            exchange.shared = shared
+            if is_preflight(exchange.request):
+                ApiCall(exchange, PREFLIGHT, self._observer).answer(204, headers=PREFLIGHT_ANSWER)
+                return
         for prefix, methods in self._prefixes:
             if path.startswith(prefix):
                 self._serve(methods, exchange)

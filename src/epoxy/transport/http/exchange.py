@@ -47,9 +47,10 @@ class Owner(Protocol):
 
 class Exchange:
     """One request and its one answer. An answer is ignored if the connection is lost. `size`: bytes that the connection
-    holds for the request; `unsent`: bytes of the answer while it waits for earlier ones."""
+    holds for the request; `unsent`: bytes of the answer while it waits for earlier ones; `shared`: headers that every
+    answer to this client has (CORS)."""
 
-    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open", "unsent")
+    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "shared", "size", "stream_open", "unsent")
 
     def __init__(self, request: HttpRequest, connection: Owner, close: bool) -> None:
         self.request = request
@@ -57,6 +58,7 @@ class Exchange:
         self.size = self.unsent = 0
         self.answered = False
         self.stream_open = False
+        self.shared: Headers = ()
         self._connection: Owner | None = connection
         self._pieces: list[bytes] = []
 
@@ -69,11 +71,13 @@ class Exchange:
         headers: Headers = (),
         lasting: bool = False,
     ) -> None:
-        """`lasting`: the answer can never change, and may be cached for ever."""
+        """`lasting`: the answer can never change, and may be cached for ever, for clients without a page's origin."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if (connection := self._connection) is None:
             return
+        if self.shared:
+            headers, lasting = (*headers, *self.shared), False
         framing = b"" if status in response.WITHOUT_BODY else response.length(len(body))
         start = response.head(status, content_type, headers, framing=framing, close=self.close)
         silent = not framing or self.request.method == "HEAD"
@@ -93,7 +97,7 @@ class Exchange:
         assert not self.answered, "one answer for each request"
         self.answered = self.stream_open = self.close = True
         framing = b"transfer-encoding: chunked\r\n"
-        self._pieces = [response.head(status, content_type, headers, framing=framing, close=True)]
+        self._pieces = [response.head(status, content_type, (*headers, *self.shared), framing=framing, close=True)]
         stream = Stream(self)
         if self._connection is None:
             stream.lost()
