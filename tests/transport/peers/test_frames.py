@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epoxy.codec import wire
+from epoxy.codec.seals import SEAL_BYTES
 from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Behind
 from epoxy.transport.http.exchange import Exchange
@@ -16,7 +17,7 @@ from epoxy.transport.peers import frames
 from epoxy.transport.peers.auth import Admits, admit_all
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHandshake
-from epoxy.transport.peers.session import SEAL_BYTES, PeerSession, accept_handshake, conclude_handshake
+from epoxy.transport.peers.session import PeerSession, accept_handshake, conclude_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint

@@ -4,7 +4,6 @@ from epoxy.model.incarnation import Greeting, Incarnation, Sighting
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
     PeerSession,
-    Seals,
     StartCheck,
     accept_handshake,
     conclude_handshake,
@@ -23,18 +22,6 @@ def session(
     *, secret: bytes = b"secret", mac: bytes = b"mac", nonce: bytes = bytes(NONCE_BYTES), gate: OpenGate = GATE
 ) -> PeerSession:
     return conclude_handshake(secret, mac, nonce, HEADER, gate.greeting(1), gate)
-
-
-def test_a_seal_is_valid_at_its_own_place_alone() -> None:
-    key = b"k" * 32
-    seals = Seals(key)
-    first, second = seals.next(b"", b"body"), seals.next(b"", b"body")
-    assert first != second
-    assert Seals(key).matches(first, b"", b"body")
-    assert not Seals(key).matches(second, b"", b"body"), "the one before is missing"
-    again = Seals(key)
-    assert again.matches(first, b"", b"body")
-    assert not again.matches(first, b"", b"body"), "a repetition"
 
 
 def test_requests_and_answers_have_different_keys() -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from epoxy.codec.seals import pads
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.incarnation import Greeting
 from epoxy.transport.peers.signed_header import NO_GREETING, Signed, SignedHeader, greeting_text, read_greeting
@@ -28,9 +29,6 @@ request that is refused for its age is at least 4 seconds old, twice what the se
 
 MAX_SENDERS = 256
 """Senders whose nonces are remembered: every replica a cluster can have, each replaced a few times."""
-
-BLOCK_BYTES = 64
-"""Of SHA-256."""
 
 MAX_SECRETS = 4
 """A process has two: the cluster's, and the one derived from it that peers sign with."""
@@ -104,13 +102,6 @@ def mac_of(secret: bytes, head: bytes, body: bytes) -> bytes:
 @lru_cache(maxsize=MAX_SECRETS)
 def keyed(secret: bytes) -> tuple["hashlib._Hash", "hashlib._Hash"]:
     return pads(secret)
-
-
-def pads(secret: bytes) -> tuple["hashlib._Hash", "hashlib._Hash"]:
-    """The part of HMAC that depends on the key alone, to be copied for each message. It is half the work for a short
-    one, and an object of `hmac` takes as long to copy as the other half."""
-    key = (hashlib.sha256(secret).digest() if len(secret) > BLOCK_BYTES else secret).ljust(BLOCK_BYTES, b"\x00")
-    return hashlib.sha256(bytes([byte ^ 0x36 for byte in key])), hashlib.sha256(bytes([byte ^ 0x5C for byte in key]))
 
 
 def admit_all(sender: int, epoch: int) -> bool:  # noqa: ARG001

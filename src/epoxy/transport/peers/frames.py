@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+from epoxy.codec.seals import SEAL_BYTES, Seals
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.model.incarnation import StoreMismatch
 from epoxy.transport.http import response
@@ -29,9 +30,7 @@ from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
-    SEAL_BYTES,
     PeerSession,
-    Seals,
     StartCheck,
     conclude_handshake,
 )

@@ -17,36 +17,13 @@ import os
 
 from msgspec.structs import replace
 
+from epoxy.codec.seals import Seals
 from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
-from epoxy.transport.peers import auth
 from epoxy.transport.peers.signed_header import Signed, SignedHeader, greeting_text
 from epoxy.transport.peers.store_gate import StoreGate
 
-SEAL_BYTES = 32
-
 NONCE_BYTES = 16
 """Of the server. No two of this length are drawn alike."""
-
-
-class Seals:
-    """Of one direction of one connection, in order."""
-
-    def __init__(self, key: bytes) -> None:
-        self._inner, self._outer = auth.pads(key)
-        self._number = 0
-
-    def next(self, head: bytes, body: bytes) -> bytes:
-        digest = self._inner.copy()
-        digest.update(self._number.to_bytes(8, "little") + head)
-        digest.update(body)
-        seal = self._outer.copy()
-        seal.update(digest.digest())
-        self._number += 1
-        return seal.digest()
-
-    def matches(self, seal: bytes, head: bytes, body: bytes) -> bool:
-        """Whether this is the next frame. If not, no later one can be trusted either."""
-        return hmac.compare_digest(seal, self.next(head, body))
 
 
 class StartCheck:
