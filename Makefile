@@ -78,8 +78,17 @@ tour: setup ## a short guided simulation: our protocol holds, the one it replace
 	@echo
 	@echo "As it should be: the first holds, the second is caught with its shortest trace."
 
+BROWSER_READY := $(VENV)/.browser
+.PHONY: browser
+browser: $(BROWSER_READY) ## a real Chromium and what drives it, for the tests of web pages
+
+$(BROWSER_READY): requirements/browser.txt tools/browser.py | $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt
+	$(BIN)/python -m tools.browser
+	@touch $(BROWSER_READY)
+
 .PHONY: test
-test: setup ## run every test; TESTS chooses some of them
+test: setup browser ## run every test; TESTS chooses some of them
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 # Each in an environment of its own beside .venv; one that fails does not keep the next from its turn.
@@ -204,6 +213,7 @@ $(BENCH_READY): requirements/bench.txt requirements/redis.txt
 lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 run.in --output-file run.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 dev.in --constraints run.txt --output-file dev.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 browser.in --constraints dev.txt --output-file browser.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.12 --no-deps redis.in --output-file redis.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 spec.in --output-file spec.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 bench.in --output-file bench.txt
