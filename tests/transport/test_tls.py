@@ -1,5 +1,6 @@
 """TLS, and certificates on both sides. The certificates are made here and live as long as the test."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -8,8 +9,10 @@ import pytest
 import trustme
 
 from epoxy.model.messages import AcceptOk, Failed
-from epoxy.transport.tls import client_context, flaw_of, server_context
-from tests.transport.http.harness import run
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.limits import HttpLimits
+from epoxy.transport.tls import TlsContexts, TlsFiles, certificate_names, client_context, flaw_of, server_context
+from tests.transport.http.harness import get, run, running_server
 from tests.transport.peers.pair import HASTY, PEER, Replica, accept, peers_to, replica_server
 
 
@@ -23,9 +26,10 @@ class Office:
         self.ca = folder / f"{name}.pem"
         self._authority.cert_pem.write_to_path(str(self.ca))
 
-    def issue(self, name: str, *, expires: datetime | None = None) -> tuple[Path, Path]:
-        certificate = self._authority.issue_cert(name, not_after=expires)
-        cert, key = self._folder / f"{name}-cert.pem", self._folder / f"{name}-key.pem"
+    def issue(self, *names: str, expires: datetime | None = None, file: str = "") -> tuple[Path, Path]:
+        certificate = self._authority.issue_cert(*names, not_after=expires)
+        file = file or names[0]
+        cert, key = self._folder / f"{file}-cert.pem", self._folder / f"{file}-key.pem"
         certificate.private_key_pem.write_to_path(str(key))
         for number, blob in enumerate(certificate.cert_chain_pems):
             blob.write_to_path(str(cert), append=number > 0)
@@ -121,3 +125,97 @@ def test_what_peers_would_have_against_our_own_certificate(
     expires = datetime.now(UTC) - timedelta(days=1) if fault == "expired" else None
     files = office.issue("example.org" if fault == "another name" else "127.0.0.1", expires=expires)
     assert flaw_of(server_context(*files, ours.ca), client_context(*files, ours.ca), "127.0.0.1") == words
+
+
+def test_a_name_in_a_certificate_has_one_spelling() -> None:
+    names = (
+        ("DNS", "CI.Example.org"),
+        ("IP Address", "2001:DB8:0:0:0:0:0:1\n"),
+        ("URI", "spiffe://Example/CI"),
+        ("DirName", ((("commonName", "x"),),)),
+        ("IP Address", "<invalid>"),
+    )
+    named = certificate_names({"subjectAltName": names})
+    assert named == ("ci.example.org", "2001:db8::1", "spiffe://Example/CI", "<invalid>")
+    assert certificate_names({}) == certificate_names(None) == ()
+
+
+def named(exchange: Exchange) -> None:
+    exchange.respond(200, b"%d %b" % (exchange.certified, ",".join(exchange.certificate_names).encode()))
+
+
+def test_a_client_is_named_by_its_certificate_and_is_no_peer_by_it(ours: Office) -> None:
+    """Only a signature makes a peer: certificates are for clients, too, and what is kept for peers is not theirs."""
+    contexts = TlsContexts(files_of(ours))
+    with_one, without = client_context(*ours.issue("ci.test", "10.0.0.9"), ours.ca), client_context(None, None, ours.ca)
+
+    async def story() -> None:
+        async with running_server(named, HttpLimits(connections=2), ssl=contexts.for_clients) as opened:
+            for context, says in ((with_one, b"1 ci.test,10.0.0.9"), (without, b"0 "), (with_one, b"too_many_connect")):
+                client = await opened.dial(context)
+                client.send(get())
+                assert says in (await client.answer())[1]
+
+    run(story())
+
+
+def files_of(office: Office, client_ca: Path | None = None) -> TlsFiles:
+    cert, key = office.issue("127.0.0.1")
+    return TlsFiles(cert=cert, key=key, ca=office.ca, client_ca=client_ca)
+
+
+def test_a_renewed_certificate_and_authority_hold_for_new_connections(ours: Office, theirs: Office) -> None:
+    """Step by step, as an authority is replaced: connections that are open go on."""
+    files = files_of(ours)
+    serving, dialing = TlsContexts(files), TlsContexts(files)
+    old = dialing.for_dialing()
+
+    async def story() -> None:
+        opened = replica_server(Replica(), ssl=serving.for_peers, certificates=True)
+        async with opened as server, peers_to(server.port, scheme="https", ssl=dialing.for_dialing) as caller:
+            assert await caller.send(accept(1)) == AcceptOk()
+            assert files.ca is not None
+            files.ca.write_bytes(theirs.ca.read_bytes())
+            for mine, other in zip((files.cert, files.key), theirs.issue("127.0.0.1"), strict=True):
+                mine.write_bytes(other.read_bytes())
+            serving.load()
+            assert await caller.send(accept(2)) == AcceptOk(), "on its old connection"
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await server.dial(old)
+            dialing.load()
+            client = await server.dial(dialing.for_dialing())
+            client.send(get())
+            await client.answer()
+
+    run(story())
+
+
+def test_files_that_do_not_fit_together_change_nothing(ours: Office, theirs: Office) -> None:
+    files = files_of(ours)
+    contexts = TlsContexts(files)
+    before = contexts.for_clients(), contexts.for_peers(), contexts.for_dialing()
+    _, key = theirs.issue("127.0.0.1")
+    files.key.write_bytes(key.read_bytes())
+    with pytest.raises(ssl.SSLError, match="KEY_VALUES_MISMATCH"):
+        contexts.load()
+    assert before == (contexts.for_clients(), contexts.for_peers(), contexts.for_dialing())
+
+
+def test_an_authority_of_clients_makes_no_peers_and_no_servers(ours: Office, theirs: Office) -> None:
+    """It could otherwise sign a certificate for the address of a member."""
+    contexts = TlsContexts(files_of(ours, client_ca=theirs.ca))
+    client = client_context(*theirs.issue("ci.test"), ours.ca)
+
+    async def story() -> None:
+        async with running_server(named, ssl=contexts.for_clients()) as opened:
+            connection = await opened.dial(client)
+            connection.send(get())
+            assert (await connection.answer())[1] == b"1 ci.test"
+        async with running_server(named, ssl=contexts.for_peers()) as opened:
+            connection = await opened.dial(client)
+            with pytest.raises((OSError, EOFError)):
+                await connection.answer()
+
+    run(story())
+    foreign = server_context(*theirs.issue("127.0.0.1"))
+    assert flaw_of(foreign, contexts.for_dialing(), "127.0.0.1") == "unable to get local issuer certificate"

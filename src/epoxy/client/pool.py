@@ -107,6 +107,11 @@ class Pool(Generic[C]):
         self._idle: list[C] = []
         self._closed = False
 
+    def trust(self, tls: ssl.SSLContext) -> None:
+        """Use it for new connections: the authority, or our certificate, was renewed."""
+        if self._tls is not None:
+            self._tls = tls
+
     def _request(self, call: Call[T]) -> bytes:
         if self._closed:
             raise InvalidRequest("this client is closed")

@@ -1,6 +1,5 @@
 """Actors in one node's process: put together, opened, and closed in order."""
 
-import ssl
 import time
 
 from msgspec.structs import replace
@@ -21,6 +20,7 @@ from epoxy.ports import Clock, Dice, Store
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.service import Placement
 from epoxy.transport.http import websocket
+from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
 MAX_ENVOYS = 10_000
@@ -43,7 +43,7 @@ class ActorSystem:
         dice: Dice,
         config: PlacementConfig,
         link: Link,
-        tls: ssl.SSLContext | None,
+        tls: ContextOf | None,
         metrics: Metrics,
     ) -> None:
         self._node = node

@@ -6,7 +6,6 @@ this member has moved to that URL.
 """
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable, Iterable
 
 from epoxy.client import AsyncClient
@@ -20,6 +19,7 @@ from epoxy.node.process.config import Settings
 from epoxy.node.process.sections import same_url
 from epoxy.ports import Clock
 from epoxy.protocol.members.change_request import Amendment
+from epoxy.transport.tls import ContextOf
 
 ASK_S = 3.0
 """For the members of another node: ten round trips around the world. A start that waits for it fails otherwise."""
@@ -62,9 +62,10 @@ def lists(members: Members, me: int, url: str, identity: int) -> bool:
     return any(row.id == me and row.identity == identity and same_url(row.url, url) for row in members.replicas)
 
 
-def members_reader(tls: ssl.SSLContext | None) -> ReadMembers:
+def members_reader(tls: ContextOf | None) -> ReadMembers:
     async def read(url: str) -> Members:
-        async with AsyncClient(url, timeout=ASK_S, connect_timeout=ASK_S, tls=tls) as client:
+        context = tls() if tls is not None else None
+        async with AsyncClient(url, timeout=ASK_S, connect_timeout=ASK_S, tls=context) as client:
             return await client.members()
 
     return read

@@ -4,12 +4,10 @@ import asyncio
 import gc
 import os
 import socket
-import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -35,12 +33,12 @@ from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.actors import ActorSystem
+from epoxy.server.certificates import Certificates
 from epoxy.server.member_url import check_member_url, members_reader, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
-from epoxy.transport import tls
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.server import serve_http
@@ -93,7 +91,7 @@ class Process:
             check_address("node.resp", settings.node.resp)
         self._stopped = False
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
-        self._server_tls, self._client_tls = tls_contexts(settings)
+        self.certificates = Certificates(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(
             settings.node.data_dir,
@@ -127,7 +125,7 @@ class Process:
                 clock=clock,
                 dice=dice,
                 limits=PeerLimits(queue_messages=settings.limits.peer_queue),
-                ssl=self._client_tls,
+                ssl=self.certificates.for_dialing,
                 link=self._link,
             )
             member_rpc = MemberRpcClient(self._peers.identity, self._peers.context)
@@ -141,7 +139,7 @@ class Process:
             self._gate.alarm = self._store_refused
             scrubbing = Scrubbing(self.node, self._store, clock, self._store_failed)
             check_members(settings, self.node.replica.config)
-            warn(settings, self._data_dir, self._certificate_flaw())
+            warn(settings, self._data_dir, self.certificates.flaw())
             self.metrics = Metrics(self.node, self._requests)
             self.node.latency.then = self.metrics.counters
             self.node.longest_sync_ms = self._store.longest_sync_ms
@@ -149,12 +147,12 @@ class Process:
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
-            mutual = settings.tls is not None and settings.tls.ca is not None
-            endpoints = self.peer_router.endpoints(shared, certificates=mutual)
+            endpoints = self.peer_router.endpoints(shared, certificates=self.certificates.mutual)
             links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.peer_router.ids)
             most = descriptors.connections_per_port(settings.limits.connections)
+            dialing = self.certificates.for_dialing
             self._actors = ActorSystem(
-                self.node, self._store, clock, dice, settings.placement, self._link, self._client_tls, self.metrics
+                self.node, self._store, clock, dice, settings.placement, self._link, dialing, self.metrics
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)
             handlers = endpoints | {LINKS_PATH: links}
@@ -176,7 +174,7 @@ class Process:
         other node is told anything, before the identity of the store and this start of it are durable: if they were
         told and then lost, the others would wait for a store that is no more."""
         node, config = self.settings.node, self.node.replica.config
-        read = members_reader(self._client_tls)
+        read = members_reader(self.certificates.for_dialing)
         await check_member_url(self.settings, config, self.peer_router.identity, read)
         await self._durable()
         limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
@@ -184,13 +182,13 @@ class Process:
             self._api,
             node.http.host,
             node.http.port,
-            ssl=self._server_tls,
+            ssl=self.certificates.for_clients,
             limits=limits,
             connections=self._connections,
         )
         self._servers.append(await listen("node.http", node.http, opening))
         if node.resp is not None:
-            resp = self._resp.serve(node.resp.host, node.resp.port, ssl=self._server_tls)
+            resp = self._resp.serve(node.resp.host, node.resp.port, ssl=self.certificates.for_clients)
             self._servers.append(await listen("node.resp", node.resp, resp))
         self._peers.start()
         self.peer_router.start()
@@ -298,12 +296,6 @@ class Process:
         """Requests that the ports count themselves."""
         return self._resp.requests() | {("http_get_key", "ok"): self._connections.response_cache.served}
 
-    def _certificate_flaw(self) -> str | None:
-        if self._server_tls is None or self._client_tls is None:
-            return None
-        host = urlsplit(self.settings.node.advertise_url).hostname or ""
-        return tls.flaw_of(self._server_tls, self._client_tls, host)
-
     def _alarm(self, text: str) -> None:
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
 
@@ -368,29 +360,6 @@ def warn(settings: Settings, data_dir: DataDir, certificate_flaw: str | None) ->
     if data_dir.is_new and len(settings.cluster.members) > 1:
         detail = "if this replica had another one before, its promises are lost and it must come back under a new id"
         LOGGER.warning("a new data directory", extra={"replica": settings.node.id, "detail": detail})
-
-
-def tls_contexts(settings: Settings) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    """For connections from clients and peers, and for connections to peers."""
-    files = settings.tls
-    if files is None:
-        return None, None
-    for name, path in (("cert", files.cert), ("key", files.key), ("ca", files.ca)):
-        check_readable(f"tls.{name}", path)
-    try:
-        return tls.server_context(files.cert, files.key, files.ca), tls.client_context(files.cert, files.key, files.ca)
-    except OSError as error:  # ssl.SSLError is one
-        given = ", ".join(str(path) for path in (files.cert, files.key, files.ca) if path is not None)
-        raise ConfigError(f"[tls]: no certificate with its key, or no authority, in {given}: {error}") from error
-
-
-def check_readable(name: str, path: Path | None) -> None:
-    """OpenSSL does not say which of its files is missing."""
-    try:
-        if path is not None:
-            path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{name} {path}: cannot be read: {error.strerror}") from error
 
 
 def check_regions(settings: Settings) -> None:

@@ -1,20 +1,76 @@
-"""TLS from three files: our certificate, its key, and the authority whose certificates are trusted."""
+"""TLS from files: our certificate, its key, and the authorities whose certificates are trusted.
 
+Listeners and dialers ask `TlsContexts` for a context at each new connection. So a renewed certificate, or another
+authority, is used from the next connection on, and those that are open go on with what they began with.
+"""
+
+import ipaddress
 import ssl
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
 
 HANDSHAKE_TURNS = 4
 """Of TLS 1.2, which takes more than TLS 1.3."""
 
+ContextOf = Callable[[], ssl.SSLContext]
+"""Asked for each new connection."""
 
-def server_context(cert: Path, key: Path, ca: Path | None = None) -> ssl.SSLContext:
+
+class TlsFiles(Struct, frozen=True, kw_only=True):
+    """`ca`: the authority of peers, the system's if there is none. `client_ca`: one more, of clients alone."""
+
+    cert: Path
+    key: Path
+    ca: Path | None = None
+    client_ca: Path | None = None
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """Those that are given, by the names of their settings."""
+        given = {"cert": self.cert, "key": self.key, "ca": self.ca, "client_ca": self.client_ca}
+        return {name: path for name, path in given.items() if path is not None}
+
+
+class TlsContexts:
+    """The contexts in force. `load` makes all of them anew from the files, or raises and changes nothing."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self.files = files
+        self.load()
+
+    def load(self) -> None:
+        """OSError, of which ssl.SSLError is one: no certificate with its key, or no authority, is in the files."""
+        files = self.files
+        clients = server_context(files.cert, files.key, files.ca, files.client_ca)
+        peers = server_context(files.cert, files.key, files.ca)
+        dialing = client_context(files.cert, files.key, files.ca)
+        self._clients, self._peers, self._dialing = clients, peers, dialing
+
+    def for_clients(self) -> ssl.SSLContext:
+        """Of a listener that clients connect to."""
+        return self._clients
+
+    def for_peers(self) -> ssl.SSLContext:
+        """Of a listener that only peers connect to: a certificate of `client_ca` is not accepted there."""
+        return self._peers
+
+    def for_dialing(self) -> ssl.SSLContext:
+        """Of connections to peers."""
+        return self._dialing
+
+
+def server_context(cert: Path, key: Path, ca: Path | None = None, client_ca: Path | None = None) -> ssl.SSLContext:
     """For listeners. With an authority, a client may show a certificate, and a peer must: see `Authenticator`. The
-    handshake fails with a certificate that the authority did not sign."""
+    handshake fails with a certificate that no authority of ours signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    if ca is not None:
-        context.load_verify_locations(ca)
-        context.verify_mode = ssl.CERT_OPTIONAL
+    for authority in (ca, client_ca):
+        if authority is not None:
+            context.load_verify_locations(authority)
+            context.verify_mode = ssl.CERT_OPTIONAL
     return modern(context)
 
 
@@ -24,6 +80,26 @@ def client_context(cert: Path | None, key: Path | None, ca: Path | None = None) 
     if cert is not None:
         context.load_cert_chain(cert, key)
     return modern(context)
+
+
+def certificate_names(peercert: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names (SANs) in the certificate that the other end has shown and an authority of ours has signed, as
+    `ssl.SSLSocket.getpeercert` has it. Host names in lower case and IP addresses in their shortest spelling, so that a
+    name has one spelling. Empty: it has shown none."""
+    return tuple([spelled(kind, name) for kind, name in (peercert or {}).get("subjectAltName", ()) if kind in NAMES])
+
+
+NAMES = frozenset(("DNS", "URI", "IP Address", "email"))
+"""Kinds of names that are text."""
+
+
+def spelled(kind: str, name: str) -> str:
+    if kind == "IP Address":
+        try:
+            return str(ipaddress.ip_address(name.strip()))
+        except ValueError:  # OpenSSL's words for an address of an impossible length
+            return name
+    return name.lower() if kind == "DNS" else name
 
 
 def flaw_of(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> str | None:

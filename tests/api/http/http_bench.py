@@ -173,6 +173,7 @@ class Wire:
 
     def __init__(self, request: HttpRequest) -> None:
         self.certified = False
+        self.certificate_names: tuple[str, ...] = ()
         self.kept: list[bytes] = []
         self.exchange = transport.Exchange(request, self, False)
         self.sent = b""

@@ -104,7 +104,7 @@ def test_a_tls_client_finds_both_ends_with_its_last_reply_and_its_goodbye_is_not
 
     async def story() -> None:
         door = RespServer(FakeNode())
-        async with await door.serve("127.0.0.1", 0, ssl=ours) as server:
+        async with await door.serve("127.0.0.1", 0, ssl=lambda: ours) as server:
             with socket.create_connection(server.sockets[0].getsockname()) as plain:
                 loop = asyncio.get_running_loop()
                 idle = await loop.run_in_executor(None, partial(theirs.wrap_socket, plain, server_hostname="127.0.0.1"))
@@ -126,7 +126,7 @@ def test_the_door_speaks_tls() -> None:
         authority.issue_cert("localhost").configure_cert(theirs)
         authority.configure_trust(ours)
         door = RespServer(FakeNode())
-        server = await door.serve("127.0.0.1", 0, ssl=theirs)
+        server = await door.serve("127.0.0.1", 0, ssl=lambda: theirs)
         port = server.sockets[0].getsockname()[1]
         client = Rope(*await asyncio.open_connection("127.0.0.1", port, ssl=ours, server_hostname="localhost"))
         await client.says("PING", b"+PONG\r\n")

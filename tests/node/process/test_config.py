@@ -394,8 +394,8 @@ def test_what_is_known_is_told_of_the_section_that_was_meant(write: Write) -> No
     path = write(SMALLEST)
     told = [refusal(path, environ={"EPOXY_TLS_CRT": "x"}), refusal(path, flags={"tls.crt": "x"})]
     assert [each.partition("known: ")[2] for each in told] == [
-        "EPOXY_TLS_CERT, EPOXY_TLS_KEY, EPOXY_TLS_CA; did you mean EPOXY_TLS_CERT?",
-        "tls.cert, tls.key, tls.ca; did you mean tls.cert?",
+        "EPOXY_TLS_CERT, EPOXY_TLS_KEY, EPOXY_TLS_CA, EPOXY_TLS_CLIENT_CA; did you mean EPOXY_TLS_CERT?",
+        "tls.cert, tls.key, tls.ca, tls.client_ca; did you mean tls.cert?",
     ]
 
 

@@ -17,6 +17,7 @@ from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
+from epoxy.transport.tls import ContextOf
 
 DEADLINE_S = 60.0
 """For a whole test. Only a test that hangs gets there."""
@@ -105,13 +106,18 @@ class Client:
         self.transport.abort()
 
 
+def context_of(ssl: SSLContext | ContextOf | None) -> ContextOf | None:
+    """One that stays, or one that is asked for each connection."""
+    return (lambda: ssl) if isinstance(ssl, SSLContext) else ssl
+
+
 @asynccontextmanager
 async def running_server(
-    handler: Handler, limits: HttpLimits | None = None, ssl: SSLContext | None = None, port: int = 0
+    handler: Handler, limits: HttpLimits | None = None, ssl: SSLContext | ContextOf | None = None, port: int = 0
 ) -> AsyncIterator[RunningServer]:
     limits = limits or HttpLimits()
     connections = Connections(limits.connections)
-    server = await serve_http(handler, "127.0.0.1", port, ssl=ssl, limits=limits, connections=connections)
+    server = await serve_http(handler, "127.0.0.1", port, ssl=context_of(ssl), limits=limits, connections=connections)
     clients: list[Client] = []
     try:
         yield RunningServer(server.sockets[0].getsockname()[1], server, connections, clients)

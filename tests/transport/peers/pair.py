@@ -17,8 +17,9 @@ from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint, Peers
+from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
-from tests.transport.http.harness import RunningServer, running_server, until
+from tests.transport.http.harness import RunningServer, context_of, running_server, until
 
 SECRET = b"a secret of the whole cluster"
 ME, PEER = 1, 2
@@ -120,7 +121,7 @@ async def replica_server(
     me: int = PEER,
     secret: bytes = SECRET,
     port: int = 0,
-    ssl: SSLContext | None = None,
+    ssl: SSLContext | ContextOf | None = None,
     link: Link | None = None,
     certificates: bool = False,
     gate: OpenGate | None = None,
@@ -138,7 +139,7 @@ async def peers_to(
     limits: PeerLimits | None = None,
     scheme: str = "http",
     host: str = "127.0.0.1",
-    ssl: SSLContext | None = None,
+    ssl: SSLContext | ContextOf | None = None,
     rtt_ms: float = 0.0,
     secret: bytes = SECRET,
     gate: OpenGate | None = None,
@@ -153,7 +154,7 @@ async def peers_to(
         clock=clock,
         dice=SystemDice(),
         limits=limits or patient(),
-        ssl=ssl,
+        ssl=context_of(ssl),
         link=link,
         gate=gate,
     )

@@ -1,7 +1,6 @@
 """Questions about actors, passed on to the datacenter that owns them: one HTTP request each, on pooled connections."""
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from time import perf_counter
 from typing import assert_never
@@ -17,6 +16,7 @@ from epoxy.client.routing import NotSent
 from epoxy.codec import json_text
 from epoxy.model.errors import CodecError
 from epoxy.transport.limits import RELAY_PATH
+from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
 TIMEOUT_S = 40.0
@@ -39,7 +39,7 @@ Answered = Callable[[Verdict | None], None]
 class HttpRelay:
     """`url` is the address of a datacenter by its label; None: no member has it."""
 
-    def __init__(self, url: Callable[[int], str | None], link: Link, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, url: Callable[[int], str | None], link: Link, tls: ContextOf | None) -> None:
         self._url = url
         self._link = link
         self._tls = tls
@@ -94,8 +94,11 @@ class HttpRelay:
         return read(outcome) if isinstance(outcome, HttpResponse) else None
 
     def _pool(self, url: str) -> AsyncPool:
+        context = self._tls() if self._tls is not None else None
         if url not in self._pools:
-            self._pools[url] = AsyncPool(parse_url(url), CONNECT_S, CONNECTIONS, self._tls)
+            self._pools[url] = AsyncPool(parse_url(url), CONNECT_S, CONNECTIONS, context)
+        elif context is not None:
+            self._pools[url].trust(context)
         return self._pools[url]
 
 

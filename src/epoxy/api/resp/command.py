@@ -58,6 +58,8 @@ class RespSession:
         self.name = b""
         self.address = self.local_address = ""
         """Of the client, and of the port it connected to."""
+        self.certificate_names: tuple[str, ...] = ()
+        """SANs of the certificate that the client has shown; none without TLS."""
         self.protocol = 2
         self.consistent = False
         self.authenticated = authenticated

@@ -22,6 +22,7 @@ from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.response_cache import ResponseCache
+from epoxy.transport.tls import certificate_names
 
 if TYPE_CHECKING:
     from epoxy.api.resp.server import RespServer
@@ -72,6 +73,7 @@ class RespConnection(RespSession, asyncio.Protocol):
         transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)  # Idle is fine, gone is not.
         self.address = spelled(transport.get_extra_info("peername"))
         self.local_address = spelled(transport.get_extra_info("sockname"))
+        self.certificate_names = certificate_names(transport.get_extra_info("peercert"))
         self._server.connections[self.id] = self
 
     def connection_lost(self, _error: Exception | None) -> None:

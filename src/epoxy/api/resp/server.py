@@ -1,6 +1,5 @@
 """The RESP port of a node: what its connections share, the commands, and how all of them are closed."""
 
-import ssl as tls
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from epoxy.api.resp.limits import RespLimits
 from epoxy.codec import resp
 from epoxy.transport.http.listener import Listener, listen
 from epoxy.transport.http.response_cache import ResponseCache
+from epoxy.transport.tls import ContextOf
 
 RESULTS = {
     b"BUSY": "refused",
@@ -47,7 +47,7 @@ class RespServer:
         )
         self._numbers = 0
 
-    async def serve(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> Listener:
+    async def serve(self, host: str, port: int, *, ssl: ContextOf | None = None) -> Listener:
         return await listen(lambda: RespConnection(self), host, port, ssl)
 
     def last_call(self) -> None:

@@ -72,9 +72,12 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
 
 
 class TlsSettings(Struct, frozen=True, kw_only=True):
+    """`ca`: the authority of peers, whose certificates are demanded then. `client_ca`: of clients alone."""
+
     cert: FilePath
     key: FilePath
     ca: FilePath | None = None
+    client_ca: FilePath | None = None
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ class HttpConnection(asyncio.Protocol):
     _transport: asyncio.Transport
     _loop: asyncio.AbstractEventLoop
     certified: bool
+    certificate_names: tuple[str, ...]
 
     def __init__(self, limits: HttpLimits, connections: Connections) -> None:
         self._limits = limits

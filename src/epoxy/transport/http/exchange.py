@@ -19,6 +19,7 @@ class Owner(Protocol):
     """The connection an exchange belongs to."""
 
     certified: bool
+    certificate_names: tuple[str, ...]
 
     def advance(self) -> None:
         """Send what may be sent."""
@@ -136,6 +137,12 @@ class Exchange:
     def certified(self) -> bool:
         """Whether the client has shown a certificate signed by our authority."""
         return self._connection is not None and self._connection.certified
+
+    @property
+    def certificate_names(self) -> tuple[str, ...]:
+        """The names (SANs) in that certificate; empty without one. They say who a client is; only a signature makes it
+        a peer."""
+        return self._connection.certificate_names if self._connection is not None else ()
 
     def mark_as_peer(self) -> None:
         """The client has proved to be a peer: its connection is not counted among clients from here on."""

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import resource
 import socket
-import ssl as tls
 from collections.abc import Callable, Sequence
 from typing import Self
+
+from epoxy.transport.tls import ContextOf
 
 log = logging.getLogger("epoxy.doors")
 
@@ -53,7 +54,7 @@ def ceiling() -> int:
 class Listener:
     """Has those methods of `asyncio.Server` that are used."""
 
-    def __init__(self, make: Make, sockets: Sequence[socket.socket], ssl: tls.SSLContext | None, limit: int) -> None:
+    def __init__(self, make: Make, sockets: Sequence[socket.socket], ssl: ContextOf | None, limit: int) -> None:
         self.sockets = tuple(sockets)
         self._make = make
         self._ssl = ssl
@@ -117,10 +118,11 @@ class Listener:
 
     async def _open(self, connection: socket.socket) -> None:
         """A handshake that fails is not logged: any client can cause it."""
-        timeout_s = HANDSHAKE_S if self._ssl is not None else None
+        context = self._ssl() if self._ssl is not None else None
+        timeout_s = HANDSHAKE_S if context is not None else None
         try:
             await self._loop.connect_accepted_socket(
-                self._make, connection, ssl=self._ssl, ssl_handshake_timeout=timeout_s
+                self._make, connection, ssl=context, ssl_handshake_timeout=timeout_s
             )
         except OSError:  # TLS's errors and timeouts are among them.
             connection.close()
@@ -148,7 +150,7 @@ class Listener:
             self._closed = 0
 
 
-async def listen(make: Make, host: str, port: int, ssl: tls.SSLContext | None = None) -> Listener:
+async def listen(make: Make, host: str, port: int, ssl: ContextOf | None = None) -> Listener:
     """On every address the host has."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -7,7 +7,6 @@ connections that exceed a time limit are closed.
 """
 
 import asyncio
-import ssl as tls
 from functools import partial
 from time import perf_counter
 from typing import cast
@@ -26,6 +25,7 @@ from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.limits import SIGNED_PATHS, HttpLimits
 from epoxy.transport.peers.frames import FrameHandler, FrameServer
 from epoxy.transport.peers.session import PeerSession
+from epoxy.transport.tls import ContextOf, certificate_names
 
 SLICE_BYTES = 16 << 10
 """The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
@@ -61,9 +61,9 @@ class HttpServer(HttpConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         self._loop = asyncio.get_running_loop()
-        self.certified = bool(transport.get_extra_info("peercert"))
-        if self.certified:
-            self.mark_as_peer()
+        certificate = transport.get_extra_info("peercert")
+        self.certified = bool(certificate)
+        self.certificate_names = certificate_names(certificate)
         self._parser = httptools.HttpRequestParser(self)
         self._on_trial = not self._connections.admit(self)  # First: it sets the time that limits count from.
         self._expect(ConnectionPhase.REQUEST)
@@ -320,7 +320,7 @@ async def serve_http(
     host: str,
     port: int,
     *,
-    ssl: tls.SSLContext | None = None,
+    ssl: ContextOf | None = None,
     limits: HttpLimits | None = None,
     connections: Connections | None = None,
 ) -> Listener:

@@ -1,6 +1,5 @@
 """What all links of a node share. In a module of its own because `peer` is compiled, and records cannot be."""
 
-import ssl as tls
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -9,6 +8,7 @@ from epoxy.ports import Clock, Dice
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.store_gate import StoreGate
+from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
 
@@ -29,4 +29,4 @@ class LinkContext(Struct, frozen=True):
     clock: Clock
     dice: Dice
     link: Link
-    ssl: tls.SSLContext | None
+    ssl: ContextOf | None

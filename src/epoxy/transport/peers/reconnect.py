@@ -79,8 +79,8 @@ class PeerConnections:
         dial = self._make(self._on_ready)
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
-                loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: dial, self._host, self._port, ssl=self._ssl)
+                loop, context = asyncio.get_running_loop(), self._ssl() if self._ssl is not None else None
+                await loop.create_connection(lambda: dial, self._host, self._port, ssl=context)
                 await dial.opened
         except OSError as error:  # TimeoutError and TLS's errors are among them.
             dial.abort()

@@ -1,7 +1,6 @@
 """The transport between replicas: `Peers` sends requests, `PeerEndpoint` serves them."""
 
 import logging
-import ssl as tls
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate, StoreGate
+from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
@@ -47,7 +47,7 @@ class Peers:
         clock: Clock,
         dice: Dice,
         limits: PeerLimits | None = None,
-        ssl: tls.SSLContext | None = None,
+        ssl: ContextOf | None = None,
         link: Link | None = None,
         gate: StoreGate | None = None,
     ) -> None:
