@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from epoxy import (
+    AccessRefused,
     AsyncClient,
     Client,
     ConnectionLost,
@@ -63,6 +64,23 @@ def test_a_refused_connection_sends_a_write_on(node: FakeNode, nobody: str, clie
     with client_type(nobody, node.url) as client:
         write(client)
     assert len(node.requests) == 1
+
+
+@both
+@pytest.mark.parametrize("write", [*WRITES, pytest.param(lambda c: c.get(b"k"), id="get")])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "unauthenticated"), (403, "forbidden"), (429, "quota_requests"), (403, "quota_bytes")],
+)
+def test_a_refusal_for_want_of_rights_is_not_asked_for_at_another_node(
+    client_type: Any, write: Any, status: int, code: str
+) -> None:
+    with FakeNode() as first, FakeNode() as second:
+        first.misdeeds.append(problem(status, code, definite=True))
+        with client_type(first.url, second.url) as client, pytest.raises(AccessRefused, match=code) as caught:
+            write(client)
+        assert first.url in str(caught.value)
+        assert second.requests == []
 
 
 @both

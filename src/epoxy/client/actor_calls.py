@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from epoxy.client.calls import JSON, Call, fail, get_json, post_json, read_json, says_absent
+from epoxy.client.calls import Call, get_json, post_json
 from epoxy.client.http1 import HttpResponse
+from epoxy.client.responses import JSON, fail, read_json, says_absent
 from epoxy.model.api import DEFAULT as DEFAULT
 from epoxy.model.api import ActorInfo as ActorInfo
 from epoxy.model.api import ActorOrder, Drained, EnvoyPage

@@ -4,8 +4,9 @@ it: a client of one node alone asks for its blocks."""
 from functools import partial
 from urllib.parse import urlencode
 
-from epoxy.client.calls import Call, fail, get_json, post_json, read_json
+from epoxy.client.calls import Call, get_json, post_json
 from epoxy.client.http1 import HttpResponse
+from epoxy.client.responses import fail, read_json
 from epoxy.model.api import BackupState
 
 PATH = "/v2/admin/backups"

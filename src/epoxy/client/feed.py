@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from epoxy.client import calls
+from epoxy.client import calls, responses
 from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import FIRST_PAUSE_S, MAX_EVENT_BYTES, MAX_PAUSE_S
 from epoxy.client.results import Change
@@ -98,7 +98,7 @@ class Feed:
             if head is not None and head.status == 200 and head.media_type == EVENT_STREAM:
                 yield from self._changes()
             elif answer is not None:
-                calls.fail(answer, writes=False)
+                responses.fail(answer, writes=False)
         except NotHttp as error:
             self._refusal = str(error)
         except Unavailable as error:

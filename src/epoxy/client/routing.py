@@ -7,6 +7,8 @@ result or raises. Both clients drive it.
 4. A write that was sent and got no answer may have happened. It raises, and is never sent again: only the caller knows
    whether a second one would do harm.
 5. A read changes nothing, so the next node is always tried.
+6. A refusal for want of rights, or of quota, is what every node would say: it raises. A second node would only count a
+   wrong token again, or serve what the first one's quota withholds.
 """
 
 from collections.abc import Generator, Iterable
@@ -16,7 +18,15 @@ from msgspec import Struct
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import HttpResponse, NodeAddress, parse_url
-from epoxy.model.errors import ConnectionLost, InvalidRequest, NotRunning, OutcomeUnknown, Timeout, Unavailable
+from epoxy.model.errors import (
+    AccessRefused,
+    ConnectionLost,
+    InvalidRequest,
+    NotRunning,
+    OutcomeUnknown,
+    Timeout,
+    Unavailable,
+)
 
 T = TypeVar("T")
 
@@ -93,8 +103,9 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
             case HttpResponse() as answer:
                 try:
                     return call.read(answer)
-                except NotRunning as error:
-                    raise NotRunning(f"{node.url}: {error}") from None
+                except (NotRunning, AccessRefused) as error:
+                    error.args = (f"{node.url}: {error}",)
+                    raise
                 except Unavailable as error:
                     failures.append(f"{node.url}: {error}")
                 except OutcomeUnknown as error:

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from epoxy.client.calls import Call, get_json, post_json, read_json
+from epoxy.client.calls import Call, get_json, post_json
+from epoxy.client.responses import read_json
 from epoxy.model.api import ScrubReport
 
 

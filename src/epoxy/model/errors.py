@@ -25,6 +25,10 @@
         ├── Unavailable         definite    no node accepted the request
         │   └── NotRunning                  the actor did not start in time; no other node is tried
         ├── CursorGone          definite    the changes that come next are no longer kept
+        ├── AccessRefused       definite    a node knows who asks, or does not, and refuses; no other node is tried
+        │   ├── Unauthenticated             no token, or one that is wrong, revoked or expired
+        │   ├── Forbidden                   a valid token, without the role or the prefix that this takes
+        │   └── QuotaExceeded               the token's requests a second, or its bytes, are used up
         ├── WriteConflict       definite    not written, because of the committed value, which it carries
         │   ├── VersionMismatch             `if_version` is not the committed version
         │   └── ImmutableKey                the name is reserved, for ever
@@ -121,6 +125,24 @@ class NotRunning(Unavailable): ...
 
 
 class CursorGone(ClientError): ...
+
+
+class AccessRefused(ClientError): ...
+
+
+class Unauthenticated(AccessRefused): ...
+
+
+class Forbidden(AccessRefused): ...
+
+
+class QuotaExceeded(AccessRefused):
+    """`retry_after_s`: when the node would admit the request. None: not before something is deleted, or the quota
+    raised."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class WriteConflict(ClientError):

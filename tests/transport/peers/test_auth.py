@@ -12,7 +12,7 @@ from epoxy.transport.peers.auth import (
     MAX_SENDERS,
     OPERATOR,
     WINDOW_MS,
-    Unauthenticated,
+    BadSignature,
     Verifier,
 )
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
@@ -71,14 +71,14 @@ def test_the_bytes_of_a_signature() -> None:
 
 
 def test_who_does_not_know_the_secret_is_refused(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="not signed with our secret"):
+    with pytest.raises(BadSignature, match="not signed with our secret"):
         ground.enter(ground.header(), secret=b"another secret")
 
 
 def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="not signed with our secret"):
+    with pytest.raises(BadSignature, match="not signed with our secret"):
         ground.enter(ground.header(), body=b"badly")
-    with pytest.raises(Unauthenticated, match="not signed with our secret"):
+    with pytest.raises(BadSignature, match="not signed with our secret"):
         ground.enter(ground.header(), path=b"/v2/admin/links")
     genuine = auth.sign(SECRET, ground.header(), PATH, BODY)[0].split(b",")
     changes = [b"3", b"7", b"6", b"%d" % (NOW + 1), b"%016x" % 99]
@@ -86,7 +86,7 @@ def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     changes += [b"%016x" % 98, b"98", b"%016x" % 98, b"98", b"0" * 64]
     for field, other in enumerate(changes, start=1):
         changed = [*genuine[:field], other, *genuine[field + 1 :]]
-        with pytest.raises(Unauthenticated, match="not signed with our secret"):
+        with pytest.raises(BadSignature, match="not signed with our secret"):
             ground.verifier.verify({b"authorization": b",".join(changed)}, PATH, BODY)
 
 
@@ -107,9 +107,9 @@ def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     ],
 )
 def test_what_is_no_signature_is_refused(ground: Ground, value: bytes) -> None:
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(BadSignature):
         ground.verifier.verify({b"authorization": value}, PATH, BODY)
-    with pytest.raises(Unauthenticated, match="not signed"):
+    with pytest.raises(BadSignature, match="not signed"):
         ground.verifier.verify({}, PATH, BODY)
 
 
@@ -118,12 +118,12 @@ def test_a_number_has_one_spelling(ground: Ground, spelling: bytes) -> None:
     """Signed as it stands by somebody who knows the secret, even."""
     words = b"%b,2,5,%d,0000000000000001,%b" % (spelling, NOW, GREETING_TEXT)
     mac = auth.request_mac(SECRET, words, PATH, BODY)
-    with pytest.raises(Unauthenticated, match="spelling"):
+    with pytest.raises(BadSignature, match="spelling"):
         ground.verifier.verify({b"authorization": b"Epoxy v3,%b,%b" % (words, mac)}, PATH, BODY)
 
 
 def test_a_request_for_another_replica_is_refused(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="meant for replica 3"):
+    with pytest.raises(BadSignature, match="meant for replica 3"):
         ground.enter(ground.header(recipient=3))
 
 
@@ -131,16 +131,16 @@ def test_a_clock_too_far_away_is_named(ground: Ground) -> None:
     ground.enter(ground.header(age_ms=WINDOW_MS))
     ground.enter(ground.header(age_ms=-WINDOW_MS))
     for age_ms in (WINDOW_MS + 1, -WINDOW_MS - 1):
-        with pytest.raises(Unauthenticated, match="compare them"):
+        with pytest.raises(BadSignature, match="compare them"):
             ground.enter(ground.header(age_ms=age_ms))
-    with pytest.raises(Unauthenticated, match="the sender's clock is 95 s behind that of replica 2, more than 30"):
+    with pytest.raises(BadSignature, match="the sender's clock is 95 s behind that of replica 2, more than 30"):
         ground.enter(ground.header(age_ms=95_000))
-    with pytest.raises(Unauthenticated, match="the sender's clock is 95 s ahead of that of replica 2"):
+    with pytest.raises(BadSignature, match="the sender's clock is 95 s ahead of that of replica 2"):
         ground.enter(ground.header(age_ms=-95_000))
 
 
 def test_a_stranger_is_refused_unless_its_epoch_is_new_to_us(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="replica 9 has no part in epoch 5"):
+    with pytest.raises(BadSignature, match="replica 9 has no part in epoch 5"):
         ground.enter(ground.header(sender=9, epoch=5))
     assert ground.enter(ground.header(sender=9, epoch=6)).header.sender == 9
     assert ground.enter(ground.header(sender=OPERATOR)).header.sender == OPERATOR
@@ -150,11 +150,11 @@ def test_a_repetition_is_refused_as_long_as_its_time_would_do(ground: Ground) ->
     header = ground.header(age_ms=-WINDOW_MS)
     ground.enter(header)
     while ground.now_ms <= header.time_ms + WINDOW_MS:
-        with pytest.raises(Unauthenticated, match="a repetition"):
+        with pytest.raises(BadSignature, match="a repetition"):
             ground.enter(header)
         ground.now_ms += 7_000
         ground.enter(ground.header())
-    with pytest.raises(Unauthenticated, match="compare them"):
+    with pytest.raises(BadSignature, match="compare them"):
         ground.enter(header)
 
 
@@ -169,11 +169,11 @@ def test_what_is_forgotten_for_want_of_room_is_refused_by_its_age(ground: Ground
     for _ in range(2 * MAX_NONCES):
         ground.now_ms += 1
         ground.enter(ground.header())
-    with pytest.raises(Unauthenticated, match="a repetition"):
+    with pytest.raises(BadSignature, match="a repetition"):
         ground.enter(first)
     late = ground.header(age_ms=MAX_NONCES // 2)
     ground.enter(late)
-    with pytest.raises(Unauthenticated, match="a repetition"):
+    with pytest.raises(BadSignature, match="a repetition"):
         ground.enter(late)
 
 
@@ -188,7 +188,7 @@ def test_memory_is_bounded() -> None:
     ground = Ground()
     for sender in range(MAX_SENDERS):
         ground.enter(ground.header(sender=sender, epoch=9))
-    with pytest.raises(Unauthenticated, match="other senders"):
+    with pytest.raises(BadSignature, match="other senders"):
         ground.enter(ground.header(sender=MAX_SENDERS, epoch=9))
     nonces = auth.Nonces()
     for number in range(5 * MAX_NONCES):
@@ -216,5 +216,5 @@ def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
 
 
 def test_a_signature_of_another_release_is_told_from_none(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="another release does: this one speaks Epoxy v3"):
+    with pytest.raises(BadSignature, match="another release does: this one speaks Epoxy v3"):
         ground.verifier.verify({b"authorization": b"Epoxy v2,1,2,5,1,1,2,00"}, PATH, BODY)

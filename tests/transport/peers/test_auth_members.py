@@ -4,7 +4,7 @@ import pytest
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.transport.peers.auth import Unauthenticated, Verifier, peer_secret, sign, wall_ms
+from epoxy.transport.peers.auth import BadSignature, Verifier, peer_secret, sign, wall_ms
 from epoxy.transport.peers.signed_header import SignedHeader
 
 SECRET = b"0123456789abcdef"
@@ -26,7 +26,7 @@ def test_a_cluster_made_from_a_backup_understands_only_itself() -> None:
     verifier = Verifier(1, peer_secret(SECRET, config, "00000000000000aa"), cluster="00000000000000aa")
     header = SignedHeader(sender=2, recipient=1, epoch=1, time_ms=wall_ms(), nonce=1)
     value, _ = sign(peer_secret(SECRET, config), header, b"/x", b"")
-    with pytest.raises(Unauthenticated, match=r"cluster id \(of replica 1: 00000000000000aa\)"):
+    with pytest.raises(BadSignature, match=r"cluster id \(of replica 1: 00000000000000aa\)"):
         verifier.verify({b"authorization": value}, b"/x", b"")
 
 

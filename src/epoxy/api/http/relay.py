@@ -10,8 +10,9 @@ import msgspec
 from epoxy.actors.messages import CallActor as ActorCall
 from epoxy.actors.messages import Destroy, Ensure, GetActor, OwnerUnavailable, Question, Verdict
 from epoxy.client.async_pool import AsyncPool
-from epoxy.client.calls import JSON, Call
+from epoxy.client.calls import Call
 from epoxy.client.http1 import HttpResponse, parse_url
+from epoxy.client.responses import JSON
 from epoxy.client.routing import NotSent
 from epoxy.codec import json_text
 from epoxy.model.errors import CodecError

@@ -44,7 +44,7 @@ Admits = Callable[[int, int], bool]
 """Whether a sender is accepted, by its id and its epoch."""
 
 
-class Unauthenticated(Exception):
+class BadSignature(Exception):
     """Names the rule that failed, so that an operator can see, for one, that clocks differ."""
 
 
@@ -131,30 +131,30 @@ class Verifier:
     def verify(self, headers: Mapping[bytes, bytes], path: bytes, body: bytes) -> Signed:
         header, text, mac = read_authorization(headers.get(b"authorization", b""))
         if not hmac.compare_digest(mac, request_mac(self.secret, text, path, body)):
-            raise Unauthenticated(
+            raise BadSignature(
                 "not signed with our secret by a node with our members, quorum_policy and cluster id "
                 f"(of replica {self.me}: {self._cluster})"
             )
         if header.recipient != self.me:
-            raise Unauthenticated(f"meant for replica {header.recipient}; this is {self.me}")
+            raise BadSignature(f"meant for replica {header.recipient}; this is {self.me}")
         if abs(self._now_ms() - header.time_ms) > WINDOW_MS:
             apart_s = (header.time_ms - self._now_ms()) / 1000
             how_far = f"{abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} that of replica {self.me}"
-            raise Unauthenticated(f"the sender's clock is {how_far}, more than {WINDOW_MS // 1000}: compare them")
+            raise BadSignature(f"the sender's clock is {how_far}, more than {WINDOW_MS // 1000}: compare them")
         self.check_membership(header)
         if not self._nonces(header.sender).add(header.nonce, header.time_ms, self._now_ms()):
-            raise Unauthenticated("a repetition")
+            raise BadSignature("a repetition")
         return Signed(header, mac)
 
     def check_membership(self, header: SignedHeader) -> None:
         if header.sender != OPERATOR and not self._admits(header.sender, header.epoch):
-            raise Unauthenticated(f"replica {header.sender} has no part in epoch {header.epoch}")
+            raise BadSignature(f"replica {header.sender} has no part in epoch {header.epoch}")
 
     def _nonces(self, sender: int) -> "Nonces":
         found = self._seen.get(sender)
         if found is None:
             if len(self._seen) >= MAX_SENDERS:
-                raise Unauthenticated(f"{MAX_SENDERS} other senders are remembered already")
+                raise BadSignature(f"{MAX_SENDERS} other senders are remembered already")
             found = self._seen[sender] = Nonces()
         return found
 
@@ -169,17 +169,17 @@ def read_authorization(value: bytes) -> tuple[SignedHeader, bytes, bytes]:
     """The header, the text it was read from, and the MAC. Numbers have one spelling, so the text is what was signed."""
     if not value.startswith(SCHEME):
         if value.startswith(ANY_SCHEME):
-            raise Unauthenticated(f"signed as another release does: this one speaks {SCHEME[:-1].decode()}")
-        raise Unauthenticated("peers sign their requests with the cluster's secret; this one is not signed")
+            raise BadSignature(f"signed as another release does: this one speaks {SCHEME[:-1].decode()}")
+        raise BadSignature("peers sign their requests with the cluster's secret; this one is not signed")
     text, _, mac = value.removeprefix(SCHEME).rpartition(b",")
     fields = text.split(b",")
     try:
         sender, recipient, epoch, time_ms = map(int, fields[:4])
         header = SignedHeader(sender, recipient, epoch, time_ms, int(fields[4], 16), read_greeting(fields[5:]))
     except (ValueError, IndexError):
-        raise Unauthenticated("a signature that cannot be read") from None
+        raise BadSignature("a signature that cannot be read") from None
     if header.text() != text:
-        raise Unauthenticated("a signature in an unusual spelling")
+        raise BadSignature("a signature in an unusual spelling")
     return header, text, mac
 
 

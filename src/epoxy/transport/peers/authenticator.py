@@ -6,7 +6,7 @@ from epoxy.model.incarnation import StoreMismatch
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.incoming import Refusal
 from epoxy.transport.http.response import Headers
-from epoxy.transport.peers.auth import OPERATOR, Unauthenticated, Verifier
+from epoxy.transport.peers.auth import OPERATOR, BadSignature, Verifier
 from epoxy.transport.peers.frames import PROTOCOL, FrameExchange
 from epoxy.transport.peers.session import PeerSession, accept_handshake
 from epoxy.transport.peers.signed_header import NO_GREETING, Signed, SignedHeader
@@ -58,11 +58,11 @@ class Authenticator:
         request = exchange.request
         try:
             if self._certificates and not exchange.certified:
-                raise Unauthenticated("peers show a certificate")
+                raise BadSignature("peers show a certificate")
             signed = self._verifier.verify(request.headers, request.path, request.body)
             if signed.header.sender == OPERATOR:
-                raise Unauthenticated("this address is for replicas, not for the operator")
-        except Unauthenticated as refusal:
+                raise BadSignature("this address is for replicas, not for the operator")
+        except BadSignature as refusal:
             exchange.fail(401, "unauthenticated", str(refusal))
             return None
         exchange.mark_as_peer()
@@ -103,7 +103,7 @@ class Authenticator:
                 return False
             refuse(exchange.start.refusal(exchange.position))
             return True
-        except Unauthenticated as refused:
+        except BadSignature as refused:
             exchange.fail(401, "unauthenticated", str(refused))
         except Refusal as refusal:
             exchange.fail(refusal.status, refusal.code, refusal.message)

@@ -15,7 +15,7 @@ from epoxy.model.errors import CodecError
 from epoxy.ports import Clock
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.response import JSON
-from epoxy.transport.peers.auth import OPERATOR, Unauthenticated, Verifier
+from epoxy.transport.peers.auth import OPERATOR, BadSignature, Verifier
 
 EARLY_MS = 0.5
 """How much too early a timer fires on average: the event loop rounds to whole milliseconds."""
@@ -108,7 +108,7 @@ class LinkAdmin:
         try:
             signed = self._verifier.verify(request.headers, request.path, request.body)
             change = json_text.decode(changes, request.body)
-        except Unauthenticated as refusal:
+        except BadSignature as refusal:
             exchange.fail(401, "unauthenticated", str(refusal))
             return
         except CodecError as error:
