@@ -4,6 +4,7 @@ import pytest
 
 from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_integer, shown, table_of
 from epoxy.codec import resp
+from epoxy.model.access import Access
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_VALUE_BYTES
@@ -87,7 +88,16 @@ def nothing(_session: RespSession, _arguments: Arguments) -> bytes:
 
 
 def spec(arity: int, first_key: int = 0, last_key: int = 0) -> CommandSpec:
-    return CommandSpec(name="x", run=nothing, arity=arity, summary="", group="", first_key=first_key, last_key=last_key)
+    return CommandSpec(
+        name="x",
+        run=nothing,
+        arity=arity,
+        summary="",
+        group="",
+        access=Access.ANY,
+        first_key=first_key,
+        last_key=last_key,
+    )
 
 
 @pytest.mark.parametrize(("arity", "accepted"), [(2, [2]), (-2, [2, 3, 4]), (-1, [1, 2, 3, 4])])

@@ -3,6 +3,7 @@
 from epoxy.api.resp.command import CommandSpec
 from epoxy.api.resp.limits import READ_WEIGHT
 from epoxy.api.resp.reply_queue import Busy, Promise
+from epoxy.model.access import Access
 from tests.api.resp.resp_world import (
     committed,
     run,
@@ -32,7 +33,7 @@ def command(*, writes: bool, first_key: int = 1) -> CommandSpec:
         arity=-1,
         summary="",
         group="",
-        writes=writes,
+        access=Access.WRITE if writes else Access.READ,
         first_key=first_key,
         last_key=-1,
     )

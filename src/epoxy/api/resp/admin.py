@@ -11,6 +11,7 @@ from epoxy import __version__
 from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_integer
 from epoxy.api.resp.scan import Pattern
 from epoxy.codec import resp
+from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -252,25 +253,27 @@ def refused(name: str) -> CommandSpec:
     def run(_session: RespSession, _arguments: Arguments) -> bytes:
         return resp.error(f"ERR {name.upper()} is refused: no key expires here")
 
-    return CommandSpec(name=name, run=run, arity=-1, summary="Not offered: no key expires here.", group=REFUSED)
+    return CommandSpec(
+        name=name, run=run, arity=-1, summary="Not offered: no key expires here.", group=REFUSED, access=Access.ANY
+    )
 
 
 def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
     admin = Admin(server)
-    on = partial(CommandSpec, group="connection")
-    before_auth = partial(on, before_auth=True)
+    on = partial(CommandSpec, group="connection", access=Access.ANY)
+    public = partial(on, access=Access.PUBLIC)
     return (
         on(name="ping", run=ping, arity=-1, summary="PONG, or the argument."),
         on(name="echo", run=echo, arity=2, summary="The argument."),
         on(name="select", run=select, arity=2, summary="Database 0, the only one."),
         on(name="readconsistent", run=read_consistent, arity=1, summary="Linearizable reads from here on."),
         on(name="readoptimistic", run=read_optimistic, arity=1, summary="Optimistic reads from here on."),
-        before_auth(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
-        before_auth(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
-        before_auth(
+        public(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
+        public(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
+        public(
             name="reset", run=admin.reset, arity=1, summary="Back to a fresh connection.", alone=True, ends_multi=True
         ),
-        before_auth(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
+        public(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
         on(name="client", run=admin.client, arity=-2, summary="Name and number of this connection; all of them."),
         on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: settings that client libraries look up."),
         on(name="command", run=admin.command, arity=-1, summary="The commands of this server."),

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from epoxy.model.access import Access
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
@@ -100,20 +101,23 @@ Handler = Callable[[RespSession, Arguments], bytes | None]
 class CommandSpec(Struct, frozen=True, kw_only=True):
     """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
     end if negative, as in Redis. `alone`: it starts when every command before it is answered, because it reads more
-    than the keys it names, or changes how replies are written. `before_auth`: it is run without a password.
-    `ends_multi`: it is run, not queued, inside a MULTI."""
+    than the keys it names, or changes how replies are written. `access`: what it demands of its client; for the keys
+    that it names, too. `ends_multi`: it is run, not queued, inside a MULTI."""
 
     name: str
     run: Handler
     arity: int
     summary: str
     group: str
-    writes: bool = False
+    access: Access
     first_key: int = 0
     last_key: int = 0
     alone: bool = False
-    before_auth: bool = False
     ends_multi: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.access is Access.WRITE
 
     def keys(self, arguments: Arguments) -> Arguments:
         if self.last_key == self.first_key:

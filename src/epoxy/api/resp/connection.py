@@ -18,6 +18,7 @@ from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYT
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
+from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
@@ -270,7 +271,7 @@ class RespConnection(RespSession, asyncio.Protocol):
                     f"nothing was done: {arguments[1].decode()}; a value has {MAX_VALUE_BYTES} at most"
                 )
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
-        if not self.authenticated and not command.before_auth:
+        if not self.authenticated and command.access is not Access.PUBLIC:
             return resp.error("NOAUTH Authentication required.")
         if self.multi is not None and not command.ends_multi:
             return transactions.queue(self, command, arguments)

@@ -11,6 +11,7 @@ from typing import assert_never
 from epoxy.api.resp.command import Arguments, CommandSpec, Handler, RespSession, checked_key, checked_value, shown
 from epoxy.api.resp.turns import Ended, Spread, in_turns
 from epoxy.codec import resp
+from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
 from epoxy.model.writes import (
@@ -327,17 +328,17 @@ def delete(session: RespSession, arguments: Arguments) -> None:
 
 
 def read(name: str, run: Handler, summary: str, *, many: bool = False) -> CommandSpec:
-    return on_keys(name, run, -2 if many else 2, summary, many=many)
+    return on_keys(name, run, -2 if many else 2, summary, Access.READ, many=many)
 
 
 def write(name: str, run: Handler, arity: int, summary: str, *, many: bool = False) -> CommandSpec:
-    return on_keys(name, run, arity, summary, many=many, writes=True)
+    return on_keys(name, run, arity, summary, Access.WRITE, many=many)
 
 
-def on_keys(name: str, run: Handler, arity: int, summary: str, *, many: bool, writes: bool = False) -> CommandSpec:
+def on_keys(name: str, run: Handler, arity: int, summary: str, access: Access, *, many: bool) -> CommandSpec:
     last = -1 if many else 1
     return CommandSpec(
-        name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", writes=writes
+        name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", access=access
     )
 
 

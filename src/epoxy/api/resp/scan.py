@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Handler, RespNode, RespSession, checked_integer
 from epoxy.codec import resp
+from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
 
 DEFAULT_COUNT = 10
@@ -199,4 +200,6 @@ def commands(cursors: Cursors) -> tuple[CommandSpec, ...]:
 
 
 def walk(name: str, run: Handler, arity: int, summary: str) -> CommandSpec:
-    return CommandSpec(name=name, run=run, arity=arity, summary=summary, group="generic", alone=True)
+    return CommandSpec(
+        name=name, run=run, arity=arity, summary=summary, group="generic", access=Access.READ, alone=True
+    )

@@ -20,6 +20,7 @@ from epoxy.api.resp.command import (
     shown,
 )
 from epoxy.codec import resp
+from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.transactions import (
     MAX_PARTS,
@@ -328,12 +329,20 @@ QUEUEABLE: dict[str, Callable[[str, Arguments], Queued]] = {
     "echo": constant(lambda arguments: resp.bulk(arguments[1])),
 }
 
-on = partial(CommandSpec, group="transactions", ends_multi=True)
+on = partial(CommandSpec, group="transactions", access=Access.ANY, ends_multi=True)
+"""Without keys of their own: those of the queued commands are checked."""
 
 COMMANDS = (
     on(name="multi", run=multi, arity=1, summary="Begin a transaction."),
     on(name="exec", run=exec_, arity=1, summary="Do what was queued, at one moment, or nothing.", alone=True),
     on(name="discard", run=discard, arity=1, summary="Forget what was queued."),
-    on(name="watch", run=watch, arity=-2, summary="EXEC only if these keys have not changed.", alone=True),
+    on(
+        name="watch",
+        run=watch,
+        arity=-2,
+        summary="EXEC only if these keys have not changed.",
+        access=Access.READ,
+        alone=True,
+    ),
     on(name="unwatch", run=unwatch, arity=1, summary="Forget what was watched."),
 )
