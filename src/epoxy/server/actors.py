@@ -14,6 +14,7 @@ from epoxy.api.http.routes import Route
 from epoxy.api.http.routes_actors import ActorRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
+from epoxy.model.access import Access
 from epoxy.node.process.logs import LOGGER
 from epoxy.node.service import Node
 from epoxy.ports import Clock, Dice, Store
@@ -61,7 +62,12 @@ class ActorSystem:
 
     def routes(self) -> list[Route]:
         connect = Route(
-            method="GET", path="/v2/envoys/connect", handler=self._connect, kind="http_get_envoy_connect", head=False
+            method="GET",
+            path="/v2/envoys/connect",
+            handler=self._connect,
+            kind="http_get_envoy_connect",
+            access=Access.WORK,
+            head=False,
         )
         routes = [*self._routes.table(), connect]
         if self._node.me > MAX_LABEL:

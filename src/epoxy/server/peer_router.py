@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from epoxy.api.http.routes import Route, signed_route
+from epoxy.model.access import Access
 from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Failed, Reply, Request, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.node.service import Node
-from epoxy.transport.http.exchange import Handler
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
@@ -52,7 +53,7 @@ class PeerRouter:
     def ids(self) -> frozenset[int]:
         return frozenset(self._replica.config.replica_ids) - {self._replica.me}
 
-    def endpoints(self, secret: bytes, *, certificates: bool) -> dict[bytes, Handler]:
+    def routes(self, secret: bytes, *, certificates: bool) -> list[Route]:
         cluster = self._node.settings.cluster.id
         verifier = Verifier(self._replica.me, secret, cluster=cluster)
         authenticator = Authenticator(
@@ -60,7 +61,12 @@ class PeerRouter:
         )
         messages = PeerEndpoint(self._handle, authenticator, handler_for=self._handler_for)
         member_rpc = MemberRpcEndpoint(self._answer, authenticator)
-        return {MESSAGE_PATH: messages, STREAM_PATH: messages, MEMBER_PATH: member_rpc, CHANGELOG_READ_PATH: member_rpc}
+        return [
+            signed_route("GET", STREAM_PATH, messages, Access.PEER),
+            signed_route("POST", MESSAGE_PATH, messages, Access.PEER),
+            signed_route("POST", MEMBER_PATH, member_rpc, Access.PEER),
+            signed_route("POST", CHANGELOG_READ_PATH, member_rpc, Access.PEER),
+        ]
 
     # Links
 

@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 from epoxy.api.counters import Requests
 from epoxy.api.http.router import Api
+from epoxy.api.http.routes import signed_route
 from epoxy.api.http.routes_backups import BackupRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
 from epoxy.backup.backups import Backups
+from epoxy.model.access import Access
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
@@ -147,7 +149,6 @@ class Process:
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
-            endpoints = self.peer_router.endpoints(shared, certificates=self.certificates.mutual)
             links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.peer_router.ids)
             most = descriptors.connections_per_port(settings.limits.connections)
             dialing = self.certificates.for_dialing
@@ -155,13 +156,18 @@ class Process:
                 self.node, self._store, clock, dice, settings.placement, self._link, dialing, self.metrics
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)
-            handlers = endpoints | {LINKS_PATH: links}
             assert self.node.member is not None, "a process has links to members"
             self.node.member.backup_source.cpu_ms = cpu_ms
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
-            more = [*self._actors.routes(), *BackupRoutes(self._backups).table(), *scrubbing.routes()]
-            self._api = Api(self.node, self.metrics, handlers, self._names, more)
+            more = [
+                *self.peer_router.routes(shared, certificates=self.certificates.mutual),
+                signed_route("POST", LINKS_PATH, links, Access.OPERATE),
+                *self._actors.routes(),
+                *BackupRoutes(self._backups).table(),
+                *scrubbing.routes(),
+            ]
+            self._api = Api(self.node, self.metrics, self._names, more)
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, password)

@@ -1,7 +1,9 @@
 """The HTTP API: members, other handlers and counts; a node says what it is told to."""
 
 from epoxy.api.http.router import Api
+from epoxy.api.http.routes import signed_route
 from epoxy.api.metrics import Metrics
+from epoxy.model.access import Access
 from epoxy.model.writes import ConsensusFailed, ReadResult, Source
 from epoxy.transport.http.exchange import Exchange
 from tests.api.http.fake_api import CONFLICTS, FakeApi, won
@@ -30,7 +32,8 @@ def test_other_handlers_share_the_port() -> None:
         served.append(exchange.request.body)
         exchange.respond(401)
 
-    api = Api(FakeNode(), Metrics(), {b"/v2/epoxy/message": peers})
+    routes = [signed_route("POST", b"/v2/epoxy/message", peers, Access.PEER)]
+    api = Api(FakeNode(), Metrics(), more=routes)
     assert ask(api, "POST", "/v2/epoxy/message", b"batch").status == 401
     assert ask(api, "POST", "/v2/epoxy/message/", b"no").status == 404
     assert served == [b"batch"]

@@ -15,6 +15,7 @@ from epoxy.model.api import KeyRecord
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
 from epoxy.node.txn.transactions import is_of_transactions
+from epoxy.protocol.access.principal import OPEN, Principal
 from epoxy.transport.http.exchange import Exchange, Stream
 from epoxy.transport.http.response import JSON, problem
 
@@ -37,12 +38,13 @@ RESULTS: Final = {
 
 
 class ApiCall:
-    """An exchange that is counted, under the kind of its route."""
+    """An exchange that is counted, under the kind of its route. `principal`: the client that asks."""
 
-    __slots__ = ("_began", "_observer", "_route", "exchange", "request")
+    __slots__ = ("_began", "_observer", "_route", "exchange", "principal", "request")
 
-    def __init__(self, exchange: Exchange, route: Route, observer: Counters) -> None:
+    def __init__(self, exchange: Exchange, route: Route, observer: Counters, principal: Principal = OPEN) -> None:
         self.request = exchange.request
+        self.principal = principal
         self.exchange = exchange
         self._route = route
         self._observer = observer

@@ -4,7 +4,7 @@ A request finds its route by its path, that of a key by its prefix. The router a
 such (its host, its path, its method, a parameter); the routes turn the node's outcomes into answers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from epoxy.api.http.routes_members import MembersRoutes
 from epoxy.api.http.routes_status import StatusRoutes, not_ready, plain_route
 from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
+from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
@@ -34,23 +35,22 @@ def nowhere(call: ApiCall) -> None:
     call.fail(404, "no_such_route", f"nothing is at '{path}'; GET /openapi.json lists what there is")
 
 
-UNKNOWN = Route(method="", path="", kind="http_unknown", handler=nowhere)
-REFUSED = Route(method="", path="", kind="http_refused", handler=nowhere)
-PREFLIGHT = Route(method="", path="", kind="http_preflight", handler=nowhere)
+UNKNOWN = Route(method="", path="", kind="http_unknown", handler=nowhere, access=Access.PUBLIC)
+REFUSED = Route(method="", path="", kind="http_refused", handler=nowhere, access=Access.PUBLIC)
+PREFLIGHT = Route(method="", path="", kind="http_preflight", handler=nowhere, access=Access.PUBLIC)
 
 Methods = dict[str, Route]
 """The routes of one path."""
 
 
 class Api:
-    """A Handler. `handlers` are other ones on the same port (peers, links), by their exact path; `more` are routes that
-    need more than a Backend; `names`: the host names of this node; `origins`: whose pages it serves."""
+    """A Handler. `more` are routes that need more than a Backend; `names`: the host names of this node; `origins`:
+    whose pages it serves."""
 
     def __init__(
         self,
         node: Backend,
         metrics: Metrics,
-        handlers: Mapping[bytes, Handler] | None = None,
         names: Names = tuple,
         more: Iterable[Route] = (),
         origins: Iterable[str] = (),
@@ -65,12 +65,12 @@ class Api:
             *StatusRoutes(node, metrics).table(),
             *MembersRoutes(node).table(),
             *TxnRoutes(node).table(),
-            plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}),
+            plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}, Access.PUBLIC),
             *more,
         ]
         self._prefixes: list[tuple[bytes, Methods]] = []
         """Few, and those of keys come first."""
-        self._handlers = dict(handlers or {})
+        self._handlers: dict[bytes, Handler] = {}
         for path, methods in by_path(self.routes).items():
             if path.endswith(KEY):
                 self._prefixes.append((path.removesuffix(KEY).encode(), methods))

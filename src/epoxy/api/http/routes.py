@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
 
+from epoxy.model.access import Access
 from epoxy.model.api import Failure, KeyInPath
 from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.transport.http.exchange import Handler
 
 if TYPE_CHECKING:
     from epoxy.api.http.calls import ApiCall
@@ -44,13 +46,15 @@ def refusal(description: str, *codes: str, content: Mapping[str, Any] | None = N
 
 class Route(Struct, frozen=True, kw_only=True, dict=True):
     """`path` ends with {key} where the rest of the address is a key. `kind` is what its requests are counted under.
-    `body`: the type of the body by media type. `operation` empty: for other nodes and for envoys, not in the document.
-    `head`: HEAD is served, too, as GET without the body."""
+    `access`: what its client needs; without a default, so that a new route cannot leave it out. `body`: the type of the
+    body by media type. `operation` empty: for other nodes and for envoys, not in the document. `head`: HEAD is served,
+    too, as GET without the body."""
 
     method: str
     path: str
     handler: "Callable[[ApiCall], None]"
     kind: str
+    access: Access
     operation: str = ""
     summary: str = ""
     parameters: Sequence[Parameter] = ()
@@ -65,6 +69,19 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def query_names(self) -> frozenset[bytes]:
         return frozenset([each.name.encode() for each in self.parameters if each.place == "query"])
+
+
+def signed_route(method: str, path: bytes, handler: Handler, access: Access) -> Route:
+    """For peers and operators: `handler` checks the signature of each request, and answers as it likes."""
+    return Route(
+        method=method,
+        path=path.decode(),
+        handler=lambda call: handler(call.exchange),
+        kind="http_signed",
+        access=access,
+        needs_ready=False,
+        head=False,
+    )
 
 
 def overloaded(*codes: str) -> RouteAnswer:

@@ -24,6 +24,7 @@ from epoxy.actors.service import ActorService
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, error_header
 from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, number, parameters
 from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Parameter, Route, RouteAnswer, refusal
+from epoxy.model.access import Access
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
 from epoxy.model.api import (
     DEFAULT,
@@ -78,6 +79,7 @@ class ActorRoutes:
                 path="/v2/actors",
                 handler=self.ensure,
                 kind="http_post_actor",
+                access=Access.CALL,
                 operation="ensureActor",
                 summary="Find the one actor of a name, or make it",
                 body={JSON: ActorOrder},
@@ -94,6 +96,7 @@ class ActorRoutes:
                 path="/v2/actors",
                 handler=self.get,
                 kind="http_get_actor",
+                access=Access.CALL,
                 operation="getActors",
                 summary="An actor, or a page of them",
                 parameters=(
@@ -114,6 +117,7 @@ class ActorRoutes:
                 path="/v2/actors",
                 handler=self.destroy,
                 kind="http_delete_actor",
+                access=Access.CALL,
                 operation="destroyActor",
                 summary="End an actor",
                 parameters=WHICH,
@@ -124,6 +128,7 @@ class ActorRoutes:
                 path="/v2/actors/request",
                 handler=self.request,
                 kind="http_post_actor_request",
+                access=Access.CALL,
                 operation="requestActor",
                 summary="Ask an actor something",
                 parameters=(
@@ -140,7 +145,13 @@ class ActorRoutes:
                     503: UNKNOWN,
                 },
             ),
-            Route(method="POST", path=RELAY_PATH.decode(), handler=self.relay, kind="http_post_actor_relay"),
+            Route(
+                method="POST",
+                path=RELAY_PATH.decode(),
+                handler=self.relay,
+                kind="http_post_actor_relay",
+                access=Access.PEER,
+            ),
         ]
 
     def _envoy_routes(self) -> list[Route]:
@@ -150,6 +161,7 @@ class ActorRoutes:
                 path="/v2/envoys",
                 handler=self.envoys,
                 kind="http_get_envoys",
+                access=Access.OPERATE,
                 operation="listEnvoys",
                 summary="The envoys of this datacenter",
                 parameters=(NAMESPACE, Parameter("pool", Name, "The pool.", DEFAULT)),
@@ -160,6 +172,7 @@ class ActorRoutes:
                 path="/v2/envoys/drain",
                 handler=self.drain,
                 kind="http_post_envoy_drain",
+                access=Access.OPERATE,
                 operation="drainEnvoy",
                 summary="Move an envoy's actors elsewhere",
                 parameters=(

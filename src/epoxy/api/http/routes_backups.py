@@ -7,6 +7,7 @@ from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import BadRequest, number, shown
 from epoxy.api.http.routes import JSON, NO_LENGTH, OCTETS, Parameter, Route, RouteAnswer, refusal
 from epoxy.backup.backups import Backup, Backups, BlockAnswer
+from epoxy.model.access import Access
 from epoxy.model.api import BackupState, Count, documented
 
 PATH = "/v2/admin/backups"
@@ -30,6 +31,7 @@ class BackupRoutes:
                 path=PATH,
                 handler=self.post,
                 kind="http_post_backup",
+                access=Access.OPERATE,
                 operation="beginBackup",
                 summary="Begin a backup",
                 answers={
@@ -43,6 +45,7 @@ class BackupRoutes:
                 path=PATH,
                 handler=self.get,
                 kind="http_get_backup",
+                access=Access.OPERATE,
                 operation="getBackup",
                 summary="How far a backup is",
                 parameters=(ID,),
@@ -53,6 +56,7 @@ class BackupRoutes:
                 path=PATH,
                 handler=self.delete,
                 kind="http_delete_backup",
+                access=Access.OPERATE,
                 operation="endBackup",
                 summary="End a backup, finished or not",
                 parameters=(ID,),
@@ -63,6 +67,7 @@ class BackupRoutes:
                 path=f"{PATH}/blocks",
                 handler=self.block,
                 kind="http_get_backup_block",
+                access=Access.OPERATE,
                 operation="getBackupBlock",
                 summary="A block of a backup that is ready",
                 parameters=(

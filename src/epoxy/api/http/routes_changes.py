@@ -14,6 +14,7 @@ from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, record
 from epoxy.api.http.inputs import BadRequest, flag, fragment, shown
 from epoxy.api.http.routes import Parameter, Route, RouteAnswer, refusal
 from epoxy.codec.tuple import STAMP_BYTES
+from epoxy.model.access import Access
 from epoxy.model.api import ChangeEvent, ChangesGone, Cursor, Flag, KeyPart
 from epoxy.model.errors import RottenRow
 from epoxy.model.records import ChangelogEntry
@@ -54,6 +55,7 @@ class Changes:
                 path="/v2/changes",
                 handler=self.get,
                 kind="http_get_changes",
+                access=Access.READ,
                 operation="getChanges",
                 summary="What this replica learned, as it learns it",
                 parameters=(

@@ -21,6 +21,7 @@ from epoxy.api.http.routes import (
 )
 from epoxy.api.http.routes_status import not_ready
 from epoxy.codec.txn_json import quoted
+from epoxy.model.access import Access
 from epoxy.model.api import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
@@ -113,6 +114,7 @@ class KeyRoutes:
                 path="/v2/kv/{key}",
                 handler=self.get,
                 kind="http_get_key",
+                access=Access.READ,
                 operation="getKey",
                 local=True,
                 summary="Read a key",
@@ -134,6 +136,7 @@ class KeyRoutes:
                 path="/v2/kv/{key}",
                 handler=self.put,
                 kind="http_put_key",
+                access=Access.WRITE,
                 operation="putKey",
                 local=True,
                 summary="Reserve a name, or write a mutable key",
@@ -161,6 +164,7 @@ class KeyRoutes:
                 path="/v2/kv/{key}",
                 handler=self.delete,
                 kind="http_delete_key",
+                access=Access.WRITE,
                 operation="deleteKey",
                 summary="Delete a mutable key",
                 parameters=(KEY, if_version("Delete only this version.")),
@@ -178,6 +182,7 @@ class KeyRoutes:
                 path="/v2/kv",
                 handler=self.page,
                 kind="http_get_keys",
+                access=Access.READ,
                 operation="listKeys",
                 local=True,
                 summary="Committed keys of this replica, in order",

@@ -9,6 +9,7 @@ from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import BadRequest, flag, json_record
 from epoxy.api.http.routes import JSON, NO_LENGTH, NOT_JSON, Parameter, Route, RouteAnswer, overloaded, refusal
+from epoxy.model.access import Access
 from epoxy.model.api import (
     MAX_DATACENTER_BYTES,
     MAX_REPLICA_ID,
@@ -56,6 +57,7 @@ class MembersRoutes:
                 path="/v2/members",
                 handler=self.get,
                 kind="http_get_members",
+                access=Access.ANY,
                 operation="getMembers",
                 summary="Who belongs to the cluster, and how far a change is",
                 parameters=(Parameter("progress", Flag, "Ask every member how far it is.", "false"),),
@@ -67,6 +69,7 @@ class MembersRoutes:
                 path="/v2/members",
                 handler=self.post,
                 kind="http_post_members",
+                access=Access.OPERATE,
                 operation="changeMembers",
                 summary="Change who belongs to the cluster",
                 body={JSON: MembersOrder},

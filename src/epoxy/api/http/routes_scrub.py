@@ -2,6 +2,7 @@
 
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.routes import JSON, Route, RouteAnswer, refusal
+from epoxy.model.access import Access
 from epoxy.model.api import ScrubReport
 from epoxy.node.scrub.scrubber import Scrubber
 
@@ -19,6 +20,7 @@ class ScrubRoutes:
                 path=PATH,
                 handler=self.get,
                 kind="http_get_scrub",
+                access=Access.OPERATE,
                 operation="getScrub",
                 summary="How far the scrub of this node's rows is, and what it found",
                 answers={200: RouteAnswer("The round under way, or the last one.", {JSON: ScrubReport})},
@@ -29,6 +31,7 @@ class ScrubRoutes:
                 path=PATH,
                 handler=self.post,
                 kind="http_post_scrub",
+                access=Access.OPERATE,
                 operation="beginScrub",
                 summary="Read and check all rows of this node now",
                 answers={

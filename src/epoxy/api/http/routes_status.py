@@ -10,6 +10,7 @@ from epoxy.api.http.inputs import choice, key_of
 from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Parameter, Route, RouteAnswer, overloaded, refusal
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
 from epoxy.codec.txn_json import quoted
+from epoxy.model.access import Access
 from epoxy.model.api import Inspection, NodeReport
 from epoxy.node.members.lifecycle import LifecycleState
 
@@ -43,6 +44,7 @@ class StatusRoutes:
                 path=INSPECT,
                 handler=self.inspect,
                 kind="http_get_inspect",
+                access=Access.READ,
                 operation="inspectKey",
                 summary="What every replica holds for a key",
                 parameters=(KEY,),
@@ -54,15 +56,21 @@ class StatusRoutes:
                 },
             ),
             plain_route(
-                "/v2/status", self.status, "getStatus", "How this node and its links are doing", {JSON: NodeReport}
+                "/v2/status",
+                self.status,
+                "getStatus",
+                "How this node and its links are doing",
+                {JSON: NodeReport},
+                Access.ANY,
             ),
-            plain_route("/metrics", self.metrics, "getMetrics", "Prometheus metrics", {TEXT: str}),
-            plain_route("/healthz", self.healthz, "getHealth", "Is the process alive", {TEXT: str}),
+            plain_route("/metrics", self.metrics, "getMetrics", "Prometheus metrics", {TEXT: str}, Access.ANY),
+            plain_route("/healthz", self.healthz, "getHealth", "Is the process alive", {TEXT: str}, Access.PUBLIC),
             Route(
                 method="GET",
                 path="/readyz",
                 handler=self.readyz,
                 kind="http_get_readyz",
+                access=Access.PUBLIC,
                 operation="getReady",
                 summary="Does the node serve keys, and order transactions, if they are asked for",
                 parameters=(Parameter("for", Literal["keys", "transactions"], "What it should be ready for.", "keys"),),
@@ -107,7 +115,12 @@ class StatusRoutes:
 
 
 def plain_route(
-    path: str, handler: Callable[[ApiCall], None], operation: str, summary: str, content: Mapping[str, Any]
+    path: str,
+    handler: Callable[[ApiCall], None],
+    operation: str,
+    summary: str,
+    content: Mapping[str, Any],
+    access: Access,
 ) -> Route:
     """Without parameters, answered in every state of the node, always with 200. It is counted by its last word."""
     return Route(
@@ -115,6 +128,7 @@ def plain_route(
         path=path,
         handler=handler,
         kind=f"http_get_{path.rpartition('/')[2].partition('.')[0]}",
+        access=access,
         operation=operation,
         summary=summary,
         answers={200: RouteAnswer(summary, content)},

@@ -8,6 +8,7 @@ from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.inputs import BadRequest, json_body, shown
 from epoxy.api.http.routes import JSON, NOT_JSON, Route, RouteAnswer, overloaded, refusal
 from epoxy.codec import txn_json
+from epoxy.model.access import Access
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import CodecError, Oversized
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
@@ -24,6 +25,7 @@ class TxnRoutes:
                 path="/v2/txn",
                 handler=self.post,
                 kind="http_post_txn",
+                access=Access.WRITE,
                 operation="transact",
                 summary="A transaction over several keys",
                 body={JSON: txn_json.TxnJson},
