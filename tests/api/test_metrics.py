@@ -14,6 +14,8 @@ from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.guesses import FREE_GUESSES, Guesses
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.store.row_kinds import RowKind
 from tests.node.service_bench import World
@@ -52,6 +54,10 @@ INTERFACE = {
     "epoxy_rotten_rows",
     "epoxy_rotten_rows_repaired",
     "epoxy_rotten_rows_left",
+    "epoxy_wrong_tokens",
+    "epoxy_wrong_tokens_slowed",
+    "epoxy_audited_acts",
+    "epoxy_audit_lines_lost",
     "epoxy_invariant_violations",
     "epoxy_flow_failures",
 }
@@ -153,6 +159,8 @@ def node_with(**attributes: Any) -> Any:
         "gate": None,
         "scrubber": None,
         "repairs": SimpleNamespace(found=Counter(), repaired=0, rotten=()),
+        "audit": AuditLog(),
+        "guesses": Guesses(),
     }
     return SimpleNamespace(**(standard | attributes))
 
@@ -166,6 +174,19 @@ def test_starts_and_refused_stores() -> None:
     assert found["epoxy_stores_refused_total", (("reason", "clone"),)] == 2
     assert found["epoxy_stores_refused_total", (("reason", "old_copy"),)] == 0, "it rises from 0, for alerts"
     assert samples(Metrics(node_with()))["epoxy_store_starts", ()] == 0
+
+
+def test_wrong_tokens_and_audited_acts() -> None:
+    guesses, audit = Guesses(), AuditLog()
+    for _ in range(FREE_GUESSES + 1):
+        guesses.wrong("10.0.0.1:1", "ci")
+    audit.record("AUTH", name="ci", address="10.0.0.1:1", outcome="refused")
+    found = samples(Metrics(node_with(guesses=guesses, audit=audit)))
+    assert found["epoxy_wrong_tokens_total", ()] == FREE_GUESSES + 1
+    assert found["epoxy_wrong_tokens_slowed_total", ()] == 1
+    assert found["epoxy_audited_acts_total", (("outcome", "refused"),)] == 1
+    assert found["epoxy_audited_acts_total", (("outcome", "done"),)] == 0, "it rises from 0, for alerts"
+    assert found["epoxy_audit_lines_lost_total", ()] == 0
 
 
 def test_scrubs() -> None:

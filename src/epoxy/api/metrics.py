@@ -6,7 +6,7 @@ to `OF_NODE` (or `COUNTED`). Nothing is kept up to date for Prometheus: values a
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -18,6 +18,7 @@ from epoxy.api.counters import Counters, Histogram, Requests
 from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.writes import Path
+from epoxy.node.access.audit import AuditOutcome
 from epoxy.node.service import Node
 from epoxy.store.row_kinds import RowKind
 
@@ -126,6 +127,10 @@ def rotten_rows(node: Node) -> dict[str, int]:
     return {kind.name.lower(): node.repairs.found[kind] for kind in RowKind}
 
 
+def audited_acts(node: Node) -> dict[str, int]:
+    return {outcome: node.audit.counts[outcome] for outcome in get_args(AuditOutcome)}
+
+
 COUNTED: tuple[Family, ...] = (
     Family(COUNTER, "proposals", "Writes answered, by outcome and path", lambda c: c.proposals, ("result", "path")),
     Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda c: c.proposal_seconds),
@@ -153,6 +158,10 @@ OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "rotten_rows", "Rows found rotten, by kind", rotten_rows, ("kind",)),
     Family(COUNTER, "rotten_rows_repaired", "Of these, repaired", lambda n: n.repairs.repaired),
     Family(GAUGE, "rotten_rows_left", "Of these, not repaired yet", lambda n: len(n.repairs.rotten)),
+    Family(COUNTER, "wrong_tokens", "Clients with a token that is not in force", lambda n: n.guesses.wrong_total),
+    Family(COUNTER, "wrong_tokens_slowed", "Of these, answered later", lambda n: n.guesses.slowed_total),
+    Family(COUNTER, "audited_acts", "Acts of operators, and refusals, by outcome", audited_acts, ("outcome",)),
+    Family(COUNTER, "audit_lines_lost", "Lines that are missing in the audit log", lambda n: n.audit.lost),
     Family(GAUGE, "replicas", "Members of the cluster", replicas_by_status, ("status",)),
     Family(GAUGE, "txn_term", "The term of the ordered engine this node is in", lambda n: n.ordered.replica.number),
     Family(GAUGE, "txn_open", "1 while this node orders transactions", lambda n: n.ordered.is_open),

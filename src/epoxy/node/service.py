@@ -25,6 +25,8 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.guesses import Guesses
 from epoxy.node.commit_feed import CommitFeed
 from epoxy.node.keys.backfill import Backfill
 from epoxy.node.keys.changelog_gc import ChangelogGc
@@ -82,6 +84,8 @@ class Node:
         self.longest_sync_ms: Callable[[], float | None] = lambda: None
         self.disk_usage: Callable[[], DiskUsage | None] = lambda: None
         """Both of the store; None: it has no disk."""
+        self.audit, self.guesses = AuditLog(), Guesses()
+        """Acts are counted; a process with a data directory writes them, too."""
         self._sound_alarm = alarm
         self.ready = self.reads_here = False
         """Whether clients are served; whether they may read what is held here."""

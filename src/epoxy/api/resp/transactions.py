@@ -342,6 +342,8 @@ COMMANDS = (
         arity=-2,
         summary="EXEC only if these keys have not changed.",
         access=Access.READ,
+        first_key=1,
+        last_key=-1,
         alone=True,
     ),
     on(name="unwatch", run=unwatch, arity=1, summary="Forget what was watched."),
