@@ -377,8 +377,16 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 )
 def test_an_address_that_is_not_this_machine_s(tmp_path: Path, address: str, why: str) -> None:
     """Starting it again would be pointless."""
-    told = refusal(layout(tmp_path, 1), "--http", address)
+    told = refusal(layout(tmp_path, 1), "--http", address, "--set", "access.auth=open")
     assert told.startswith(f"node.http: cannot listen on {address}: {why}")
+
+
+def test_a_node_that_others_can_reach_starts_by_choice_alone(tmp_path: Path) -> None:
+    node = layout(tmp_path, 1)
+    told = refusal(node, "--http", "0.0.0.0:0")
+    assert 'auth = "tokens"' in told
+    assert 'auth = "open"' in told
+    assert not node.data_dir.exists()
 
 
 def test_a_password_file_that_is_missing_is_found_before_anything_is_made(tmp_path: Path) -> None:

@@ -69,14 +69,14 @@ SATISFYING: dict[Access, frozenset[AccessRole]] = {
 """The roles that satisfy a demand. A writer reads, too; an operator has no part in the data."""
 
 
-class TokenDigest(Struct, frozen=True, kw_only=True):
+class TokenDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """SHA-256 of a token. Tokens have 256 random bits, so a fast hash is enough. `expires_s`: Unix time; 0: never."""
 
     sha256: bytes
     expires_s: int = 0
 
 
-class Grant(Struct, frozen=True, kw_only=True):
+class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`digests`: the newest first; two while a token is being replaced. None, if only a certificate stands for the
     grant: `san` is a name that the authority signed for its holder. `prefixes` limit keys and actors' names, `pools`
     limit workers; without them there is no limit. `requests_per_s` at each node, and `stored_bytes` in the cluster; 0:
@@ -95,7 +95,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     created_by: str = ""
 
 
-class AccessTable(Struct, frozen=True, kw_only=True):
+class AccessTable(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """All grants, by name in order."""
 
     grants: tuple[Grant, ...] = ()

@@ -26,6 +26,7 @@ from epoxy.model.writes import (
     Write,
 )
 from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.control import AccessControl
 from epoxy.node.access.guesses import Guesses
 from epoxy.node.commit_feed import CommitFeed
 from epoxy.node.keys.backfill import Backfill
@@ -38,6 +39,7 @@ from epoxy.node.members.lifecycle import STARTING, STOPPING, Lifecycle, lifecycl
 from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
+from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Limits, Settings
 from epoxy.node.report import inspect, report_of
 from epoxy.node.scrub.repairs import Repairs
@@ -99,6 +101,7 @@ class Node:
         self.driver.observer = self.latency = RoundLatency()
         self.ordered = OrderedEngine(self.me, store, None, transport, clock, dice, self._alarm)
         self.failures = self.ordered.failures = self.driver.failures
+        self.access = AccessControl(self.driver, store, dice, self._alarm, is_open=auth_of(settings) == "open")
         self.ordered.terms.decided_end = self._decided_end
         self.ordered.terms.decide_end = self._decide_end
         self.replica.ordered = self.ordered.handle
@@ -144,6 +147,7 @@ class Node:
                 self._become_ready()
                 return
         self._retime()
+        self.access.start()
         self.ordered.adopt(self.replica.config)
         self.ordered.start()
         if self.member is not None:
@@ -166,6 +170,7 @@ class Node:
         for admission in self._admission:
             admission.stop()
         self.ordered.stop()
+        self.access.stop()
         if self.scrubber is not None:
             self.scrubber.stop()
         if self._retiming is not None:

@@ -24,6 +24,7 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.process import descriptors, signals
+from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
@@ -91,6 +92,7 @@ class Process:
         check_address("node.http", settings.node.http)
         if settings.node.resp is not None:
             check_address("node.resp", settings.node.resp)
+        auth_of(settings)  # before the data directory is made
         self._stopped = False
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
         self.certificates = Certificates(settings)

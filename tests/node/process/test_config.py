@@ -128,6 +128,10 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("limits", "changelog_mib", "64", lambda s: s.limits.changelog_mib == 64),
         ("store", "backfill", "true", lambda s: s.store.backfill),
         ("wan", "emulate", "true", lambda s: s.wan.emulate),
+        ("access", "auth", '"tokens"', lambda s: s.access.auth == "tokens"),
+        ("access", "auth", '"open"', lambda s: s.access.auth == "open"),
+        ("access", "audit_file", '"/var/log/a.jsonl"', lambda s: s.access.audit_file == Path("/var/log/a.jsonl")),
+        ("access", "audit_mib", "1", lambda s: s.access.audit_mib == 1),
     ],
 )
 def test_a_setting_is_read(write: Write, section: str, key: str, value: str, read: Callable[[Settings], bool]) -> None:
@@ -299,6 +303,8 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("limits", "changelog_mib", ["0", "100000001"]),
         ("limits", "changelog_minutes", ["-1", "100001"]),
         ("wan", "emulate", ['"true"', "1", '"yes"']),
+        ("access", "auth", ['"off"', '""', "true"]),
+        ("access", "audit_mib", ["0", "100001"]),
     ],
 )
 def test_out_of_range_is_refused_with_the_line_and_the_range(
@@ -360,7 +366,7 @@ def test_a_section_that_is_missing(write: Write) -> None:
 @pytest.mark.parametrize(
     ("wrong", "line", "words"),
     [
-        ("[nod]\nid = 1", 1, "unknown section [nod]; known sections: node, cluster, tls, store, limits, wan"),
+        ("[nod]\nid = 1", 1, "unknown section [nod]; known sections: node, cluster, tls, store, limits, access, wan"),
         ("\n# [limits]\n[elect] # yes\nx = 1", 3, "unknown section [elect]"),
         ("[[member]]\nid = 1", 1, "unknown section [member]"),
         ("[limits]\n\npipelin = 1", 3, "unknown setting limits.pipelin; known: connections, pipeline, "),

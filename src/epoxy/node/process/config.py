@@ -105,6 +105,16 @@ class Limits(Struct, frozen=True, kw_only=True):
     changelog_mib: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
 
 
+class AccessSettings(Struct, frozen=True, kw_only=True):
+    """`auth` "tokens": clients show a token or a certificate; "open": every client may do everything. None: open, if
+    all listeners are on loopback addresses; otherwise the node does not start (`auth_of`). `audit_file` None: in the
+    data directory."""
+
+    auth: Literal["tokens", "open"] | None = None
+    audit_file: FilePath | None = None
+    audit_mib: Annotated[int, Meta(ge=1, le=100_000)] = 64
+
+
 class WanSettings(Struct, frozen=True, kw_only=True):
     emulate: bool = False
 
@@ -115,6 +125,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     tls: TlsSettings | None = None
     store: StoreSettings = StoreSettings()
     limits: Limits = Limits()
+    access: AccessSettings = AccessSettings()
     wan: WanSettings = WanSettings()
     placement: PlacementConfig = PlacementConfig()
 
@@ -146,6 +157,7 @@ TABLE: dict[str, dict[str, Setting]] = {
     "tls": settings_of(TlsSettings),
     "store": settings_of(StoreSettings),
     "limits": settings_of(Limits),
+    "access": settings_of(AccessSettings),
     "wan": settings_of(WanSettings),
     "placement": settings_of(
         PlacementConfig,
@@ -185,6 +197,7 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
         tls=tls,
         store=StoreSettings(**read["store"]),
         limits=Limits(**read["limits"]),
+        access=AccessSettings(**read["access"]),
         wan=WanSettings(**read["wan"]),
         placement=read_placement(source, read["placement"]),
     )
