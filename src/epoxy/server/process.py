@@ -28,7 +28,7 @@ from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
-from epoxy.node.process.listening import check_address, listen
+from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
 from epoxy.node.service import Node
@@ -37,38 +37,23 @@ from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.actors import ActorSystem
 from epoxy.server.certificates import Certificates
+from epoxy.server.listeners import LINKS_PATH, Listeners
 from epoxy.server.member_url import check_member_url, members_reader, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.transport.http.connections import Connections
-from epoxy.transport.http.listener import Listener
-from epoxy.transport.http.server import serve_http
-from epoxy.transport.limits import HttpLimits, PeerLimits
+from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier, peer_secret
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import Link, LinkAdmin
 
-LINKS_PATH = b"/v2/admin/links"
-
 SWITCH_INTERVAL_S = 0.0005
 """The log's thread must get the interpreter lock back quickly after each sync, or every commit waits for a busy
 loop."""
-
-DRAIN_S = 10.0
-"""How long a stopping node waits for writes under way. No round trip on earth takes as long; the outcome of a write
-that is not decided by then is unknown to its client anyway."""
-
-DRAIN_POLL_S = 0.01
-"""How often a stopping node checks whether the last client has gone."""
-
-LAST_CALL_S = 0.25
-"""How long a stopping node still reads requests, refuses them as `stopping`, and closes each connection after the
-answer, before it closes the idle ones: a request that is on its way when its connection is closed has no outcome. The
-longest round trip on earth."""
 
 END_S = 10.0
 """How long a process that cannot start waits until the disk has the reason."""
@@ -89,9 +74,8 @@ class Process:
         secret, password = read_secret(settings), read_resp_password(settings)
         check_regions(settings)
         check_hash()
-        check_address("node.http", settings.node.http)
-        if settings.node.resp is not None:
-            check_address("node.resp", settings.node.resp)
+        for name, address in settings.node.listeners.items():
+            check_address(name, address)
         auth_of(settings)  # before the data directory is made
         self._stopped = False
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
@@ -107,7 +91,6 @@ class Process:
         )
         self.settings = settings = settings.of_cluster(self._data_dir.cluster)
         shared = peer_secret(secret, settings.first_config(), settings.cluster.id)
-        self._servers: list[Listener] = []
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
             undo.callback(self._data_dir.close)
@@ -173,6 +156,7 @@ class Process:
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, password)
+            self._listeners = Listeners(settings, self._api, self._resp, self.certificates, self._connections)
             for cache in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):
                 self.node.on_refusal(cache.clear)
             undo.pop_all()
@@ -185,19 +169,7 @@ class Process:
         read = members_reader(self.certificates.for_dialing)
         await check_member_url(self.settings, config, self.peer_router.identity, read)
         await self._durable()
-        limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
-        opening = serve_http(
-            self._api,
-            node.http.host,
-            node.http.port,
-            ssl=self.certificates.for_clients,
-            limits=limits,
-            connections=self._connections,
-        )
-        self._servers.append(await listen("node.http", node.http, opening))
-        if node.resp is not None:
-            resp = self._resp.serve(node.resp.host, node.resp.port, ssl=self.certificates.for_clients)
-            self._servers.append(await listen("node.resp", node.resp, resp))
+        await self._listeners.open()
         self._peers.start()
         self.peer_router.start()
         self.node.start()
@@ -213,8 +185,7 @@ class Process:
                 **({"cluster": self.settings.cluster.id} if self.settings.cluster.id else {}),
                 "pid": os.getpid(),
                 "epoch": self.node.replica.config.epoch,
-                "http": str(node.http),
-                "resp": str(node.resp) if node.resp is not None else None,
+                **{name.removeprefix("node."): str(address) for name, address in node.listeners.items()},
             },
         )
         descriptors.log_lower_limit(self.settings.limits.connections, self._connections.limit)
@@ -222,12 +193,10 @@ class Process:
     async def stop(self, hurry: asyncio.Event) -> None:
         """Refuse new requests, answer those under way, then close the links and the store. `hurry` ends the wait:
         clients that are not answered by then do not know the outcome."""
-        self._connections.last_call()
-        self._resp.last_call()
+        self._listeners.last_call()
         self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
-        for server in self._servers:
-            server.close()
+        self._listeners.close()
         self._api.close()
         self._actors.last_call()
         await self._drain(hurry)
@@ -240,8 +209,7 @@ class Process:
 
     def close(self) -> None:
         self._stopped = True
-        for server in self._servers:
-            server.close()
+        self._listeners.close()
         self._store.close()
         self._data_dir.close()
 
@@ -257,10 +225,7 @@ class Process:
             LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
 
     async def _drain_ports(self) -> None:
-        deadline = self._loop.time() + LAST_CALL_S
-        while self._has_clients and self._loop.time() < deadline:
-            await asyncio.sleep(DRAIN_POLL_S)
-        await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
+        await self._listeners.drain()
         await self._durable()
 
     def _durable(self) -> "asyncio.Future[None]":
@@ -268,20 +233,6 @@ class Process:
         durable = self._loop.create_future()
         self._store.when_durable(lambda: None if durable.done() else durable.set_result(None))
         return durable
-
-    @property
-    def _has_clients(self) -> bool:
-        """Also those whose handshake is under way, which are not among the connections yet."""
-        opening = any(server.opening for server in self._servers)
-        return opening or bool(self._connections) or bool(self._resp.connections)
-
-    async def _drain_resp(self) -> None:
-        """Its connections close when their commands under way are answered."""
-        self._resp.close()
-        deadline = self._loop.time() + DRAIN_S
-        while self._resp.connections and self._loop.time() < deadline:
-            await asyncio.sleep(DRAIN_POLL_S)
-        self._resp.abort()
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
         """Requests of a peer: they are counted by type and result."""
@@ -296,7 +247,7 @@ class Process:
     def _names(self) -> Iterator[str]:
         """The host names of this node: by its settings, by this machine, and by the configuration in force."""
         node, info = self.settings.node, self.node.replica.config.info(self.settings.node.id)
-        yield from (*node.allowed_hosts, node.http.host, socket.gethostname())
+        yield from (*node.allowed_hosts, *(address.host for address in node.listeners.values()), socket.gethostname())
         for url in (node.advertise_url, info.url if info is not None else ""):
             yield urlsplit(url).hostname or ""
 

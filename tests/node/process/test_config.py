@@ -112,6 +112,8 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("node", "http", '"0.0.0.0:80"', lambda s: s.node.http == Address("0.0.0.0", 80)),
         ("node", "http", '"[::1]:0"', lambda s: s.node.http == Address("::1", 0) and str(s.node.http) == "[::1]:0"),
         ("node", "resp", '"localhost:6379"', lambda s: s.node.resp == Address("localhost", 6379)),
+        ("node", "peers", '"10.0.0.1:7802"', lambda s: s.node.listeners["node.peers"] == Address("10.0.0.1", 7802)),
+        ("node", "admin", '"[::1]:7803"', lambda s: s.node.listeners["node.admin"] == Address("::1", 7803)),
         ("node", "advertise_url", '"https://a.example/"', lambda s: s.node.advertise_url == "https://a.example"),
         ("cluster", "quorum_policy", '"fast-paxos"', lambda s: s.cluster.quorum_policy is QuorumPolicy.FAST_PAXOS),
         ("cluster", "secret_file", '"/etc/x"', lambda s: s.cluster.secret_file == Path("/etc/x")),
@@ -288,6 +290,8 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("node", "datacenter", ['""', '" "', "7"]),
         ("node", "data_dir", ['""', "7"]),
         ("node", "http", ["7800", '"7800"', '":7800"', '"a:65536"', '"a:-1"', '"a:²"', '"a:"', '"[]:1"']),
+        ("node", "peers", ['""', "7802"]),
+        ("node", "admin", ["false", '"x"']),
         ("node", "resp", ["true", '"x"', f'"x:{"9" * 5000}"']),
         ("node", "advertise_url", ['"10.0.0.1:7800"', '"ftp://x"', '"http://"', "1"]),
         ("cluster", "quorum_policy", ['"majority"', "1", "[]"]),
@@ -455,13 +459,26 @@ def test_members_without_tls_among_those_with(write: Write) -> None:
     assert "member 1 is at http://10.0.0.1:7800, but there is [tls]: allowed: https://" in refusal(write(text))
 
 
-@pytest.mark.parametrize("resp", ["127.0.0.1:7800", "0.0.0.0:7800", "[::]:7800", "localhost:7800"])
-def test_two_doors_with_one_address(write: Write, resp: str) -> None:
-    path = write(with_setting("node", "resp", f'"{resp}"'))
+@pytest.mark.parametrize("address", ["127.0.0.1:7800", "0.0.0.0:7800", "[::]:7800", "localhost:7800"])
+@pytest.mark.parametrize("name", ["resp", "peers", "admin"])
+def test_two_listeners_with_one_address(write: Write, name: str, address: str) -> None:
+    path = write(with_setting("node", name, f'"{address}"'))
     told = refusal(path)
-    assert told == f"epoxy.toml, line 2: node.resp {resp} is where node.http 127.0.0.1:7800 listens"
-    assert load(path, flags={"node.http": "10.0.0.1:7801"}).node.resp is not None
+    assert told == f"epoxy.toml, line 2: node.{name} {address} is where node.http 127.0.0.1:7800 listens"
+    assert load(path, flags={"node.http": "10.0.0.1:7801"}).node.listeners
     assert load(write(SMALLEST), flags={"node.http": "127.0.0.1:0", "node.resp": "127.0.0.1:0"}).node.resp is not None
+
+
+def test_any_two_listeners_are_compared(write: Write) -> None:
+    told = refusal(write(SMALLEST), flags={"node.peers": "0.0.0.0:7802", "node.admin": "10.0.0.1:7802"})
+    assert told.endswith("node.admin 10.0.0.1:7802 is where node.peers 0.0.0.0:7802 listens")
+
+
+def test_a_node_that_joins_is_reached_at_its_listener_for_peers(write: Write) -> None:
+    joins = {"node.id": "9", "node.datacenter": "dc9", "cluster.join": "true"}
+    assert load(write(SMALLEST), flags=joins).node.advertise_url == "http://127.0.0.1:7800"
+    joins["node.peers"] = "10.0.0.9:7802"
+    assert load(write(SMALLEST), flags=joins).node.advertise_url == "http://10.0.0.9:7802"
 
 
 def test_members_as_tables_of_their_own_have_a_line_too(write: Write) -> None:

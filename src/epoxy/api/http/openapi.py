@@ -21,7 +21,10 @@ COMMON: Mapping[int, RouteAnswer] = {
     403: refusal("A web page of another origin made a browser send it.", "cross_site"),
     408: refusal("The request took too long to arrive.", "timeout"),
     413: refusal("The body has more than 1 MiB.", "body_too_large"),
-    421: refusal("`Host` is no name of this node: `node.allowed_hosts`.", "unknown_host"),
+    421: refusal(
+        "`Host` is no name of this node (`node.allowed_hosts`), or another of its listeners serves this.",
+        *("unknown_host", "wrong_listener"),
+    ),
     431: refusal("Address and headers are too long.", "head_too_large"),
     500: refusal("A bug; the log has more. Not definite.", "internal"),
     503: refusal(

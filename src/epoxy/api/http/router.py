@@ -4,11 +4,12 @@ A request finds its route by its path, that of a key by its prefix. The router a
 such (its host, its path, its method, a parameter); the routes turn the node's outcomes into answers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from epoxy.api.http import openapi
 from epoxy.api.http.backend import Backend
@@ -42,10 +43,24 @@ PREFLIGHT = Route(method="", path="", kind="http_preflight", handler=nowhere, ac
 Methods = dict[str, Route]
 """The routes of one path."""
 
+Elsewhere = Callable[[Access], str]
+"""The listener that serves what demands this; empty: this one does."""
+
+
+class RouteMap:
+    """What one listener serves: by the beginning of a path, and by exact path. Prefixes are few, and those of keys come
+    first."""
+
+    __slots__ = ("handlers", "prefixes")
+
+    def __init__(self) -> None:
+        self.prefixes: list[tuple[bytes, Methods]] = []
+        self.handlers: dict[bytes, Handler] = {}
+
 
 class Api:
-    """A Handler. `more` are routes that need more than a Backend; `names`: the host names of this node; `origins`:
-    whose pages it serves."""
+    """A Handler that serves everything; `for_listener` makes one that serves a part. `more` are routes that need more
+    than a Backend; `names`: the host names of this node; `origins`: whose pages it serves."""
 
     def __init__(
         self,
@@ -68,16 +83,26 @@ class Api:
             plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}, Access.PUBLIC),
             *more,
         ]
-        self._prefixes: list[tuple[bytes, Methods]] = []
-        """Few, and those of keys come first."""
-        self._handlers: dict[bytes, Handler] = {}
-        for path, methods in by_path(self.routes).items():
-            if path.endswith(KEY):
-                self._prefixes.append((path.removesuffix(KEY).encode(), methods))
-            else:
-                self._handlers[path.encode()] = partial(self._serve, methods)
+        self._all = self._route_map(lambda _access: "")
 
     def __call__(self, exchange: Exchange) -> None:
+        self._dispatch(self._all, exchange)
+
+    def for_listener(self, elsewhere: Elsewhere) -> Handler:
+        """A listener that serves a part of the routes, and refuses the others with a word about where they are."""
+        return partial(self._dispatch, self._route_map(elsewhere))
+
+    def _route_map(self, elsewhere: Elsewhere) -> RouteMap:
+        found = RouteMap()
+        routes = [moved(route, elsewhere(route.access)) for route in self.routes]
+        for place, methods in by_path(routes).items():
+            if place.endswith(KEY):
+                found.prefixes.append((place.removesuffix(KEY).encode(), methods))
+            else:
+                found.handlers[place.encode()] = partial(self._serve, methods)
+        return found
+
+    def _dispatch(self, routes: RouteMap, exchange: Exchange) -> None:
         path = exchange.request.path
         if (objection := self._guard.objection(exchange.request)) is not None:
             ApiCall(exchange, REFUSED, self._observer).reject(objection)
@@ -87,11 +112,11 @@ class Api:
             if is_preflight(exchange.request):
                 ApiCall(exchange, PREFLIGHT, self._observer).answer(204, headers=PREFLIGHT_ANSWER)
                 return
-        for prefix, methods in self._prefixes:
+        for prefix, methods in routes.prefixes:
             if path.startswith(prefix):
                 self._serve(methods, exchange)
                 return
-        handler = self._handlers.get(path)
+        handler = routes.handlers.get(path)
         if handler is not None:
             handler(exchange)
         else:
@@ -127,6 +152,18 @@ class Api:
 
     def _openapi(self, call: ApiCall) -> None:
         call.answer(200, self._document, content_type=response.JSON)
+
+
+def misdirected(there: str, call: ApiCall) -> None:
+    path = shown(call.request.path)
+    call.fail(421, "wrong_listener", f"nothing was done: '{path}' is served on another address of this node, {there}")
+
+
+def moved(route: Route, there: str) -> Route:
+    """`there`: as `Elsewhere` has it. The refusal needs no grant."""
+    if not there:
+        return route
+    return replace(route, handler=partial(misdirected, there), access=Access.PUBLIC, needs_ready=False)
 
 
 def by_path(routes: Iterable[Route]) -> dict[str, Methods]:

@@ -7,6 +7,7 @@ command line flag beats an environment variable (EPOXY_NODE_HTTP for `http` in [
 
 import socket
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -42,7 +43,8 @@ class MemberSetting(Struct, frozen=True, kw_only=True):
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
-    """`allowed_hosts`: names in `Host` that are accepted besides the node's own. `load` fills in `datacenter` and
+    """`peers`, `admin`: addresses of their own for other nodes and for operators; without one, `http` serves them, too.
+    `allowed_hosts`: names in `Host` that are accepted besides the node's own. `load` fills in `datacenter` and
     `advertise_url` where the file has none."""
 
     id: ReplicaId
@@ -50,9 +52,17 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     data_dir: FilePath
     http: ListenAddress = Address("127.0.0.1", 7800)
     resp: ListenAddress | None = None
+    peers: ListenAddress | None = None
+    admin: ListenAddress | None = None
     resp_password_file: FilePath | None = None
     advertise_url: Url = ""
     allowed_hosts: HostNames = ()
+
+    @property
+    def listeners(self) -> dict[str, Address]:
+        """All addresses it listens on, by their setting."""
+        addresses = {"http": self.http, "resp": self.resp, "peers": self.peers, "admin": self.admin}
+        return {f"node.{name}": address for name, address in addresses.items() if address is not None}
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True):
@@ -190,7 +200,7 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
     cluster = ClusterSettings(members=members, **read["cluster"])
     node = read_self(source, NodeSettings(**read["node"]), cluster, "http" if tls is None else "https")
     check_schemes(source, members, tls)
-    check_doors(source, node.http, node.resp)
+    check_doors(source, node.listeners)
     return Settings(
         node=node,
         cluster=cluster,
@@ -283,7 +293,7 @@ def read_self(source: TomlSource, node: NodeSettings, cluster: ClusterSettings, 
     if me is None and not node.datacenter:
         raise ConfigError(f"{where}: node.datacenter is missing: a node that joins says where it is")
     if me is None:
-        me = MemberSetting(id=node.id, datacenter=node.datacenter, url=f"{scheme}://{node.http}")
+        me = MemberSetting(id=node.id, datacenter=node.datacenter, url=f"{scheme}://{node.peers or node.http}")
     if node.datacenter not in ("", me.datacenter):
         where = source.where("node", "datacenter")
         raise ConfigError(f"{where}: node.datacenter {node.datacenter!r}, but member {me.id} is in {me.datacenter!r}")
@@ -291,7 +301,7 @@ def read_self(source: TomlSource, node: NodeSettings, cluster: ClusterSettings, 
 
 
 def check_schemes(source: TomlSource, members: tuple[MemberSetting, ...], tls: TlsSettings | None) -> None:
-    """A node has one HTTP port: all peers and clients use TLS there, or none."""
+    """All listeners of a node use TLS, or none."""
     scheme, reason = ("http", "there is no [tls]") if tls is None else ("https", "there is [tls]")
     for member in members:
         if urlsplit(member.url).scheme != scheme:
@@ -299,12 +309,16 @@ def check_schemes(source: TomlSource, members: tuple[MemberSetting, ...], tls: T
             raise ConfigError(f"{where}: member {member.id} is at {member.url}, but {reason}: allowed: {scheme}://")
 
 
-def check_doors(source: TomlSource, http: Address, resp: Address | None) -> None:
+def check_doors(source: TomlSource, listeners: Mapping[str, Address]) -> None:
     """Two listeners on one address: the second would fail as if another process held it, at every start."""
-    if resp is None or resp.port != http.port or not resp.port:
-        return
-    if {resp.host, http.host} & EVERYWHERE or resp.host == http.host or resolved(resp.host) & resolved(http.host):
-        raise ConfigError(f"{source.where('node', 'resp')}: node.resp {resp} is where node.http {http} listens")
+    for (first, one), (second, other) in combinations(listeners.items(), 2):
+        if one.port == other.port != 0 and is_same_host(one.host, other.host):
+            where = source.where(*second.split("."))
+            raise ConfigError(f"{where}: {second} {other} is where {first} {one} listens")
+
+
+def is_same_host(one: str, other: str) -> bool:
+    return bool({one, other} & EVERYWHERE) or one == other or bool(resolved(one) & resolved(other))
 
 
 def resolved(host: str) -> set[str]:
@@ -340,8 +354,8 @@ def read_members(source: TomlSource, given: Any) -> tuple[MemberSetting, ...]:
 def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
     """As the file would have it; settings without a value are left out."""
     document = msgspec.json.decode(msgspec.json.encode(settings, enc_hook=str))
-    node, placement = settings.node, document["placement"]
-    document["node"] |= {"http": str(node.http), "resp": str(node.resp) if node.resp is not None else None}
+    placement = document["placement"]
+    document["node"] |= {name.removeprefix("node."): str(address) for name, address in settings.node.listeners.items()}
     placement["pools"] = {pool: {key: own[key] for key in OF_POOLS} for pool, own in sorted(placement["pools"].items())}
     return {
         section: {key: value for key, value in values.items() if value not in (None, "", [], {})}
