@@ -12,7 +12,7 @@ from epoxy.model.address import Address
 from epoxy.node.process.config import NodeSettings
 from epoxy.server import listeners
 from epoxy.server.listeners import ADMIN, HTTP, LINKS_PATH, PEERS, elsewhere, serving
-from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.limits import MEMBER_PATH, MESSAGE_PATH
 from tests.api.http.http_bench import FakeNode, ask
 
@@ -45,7 +45,7 @@ REFUSED = {
 }
 
 
-def door(listener: str, node: NodeSettings):
+def door(listener: str, node: NodeSettings) -> Handler:
     def signed(exchange: Exchange) -> None:
         exchange.respond(200)
 
