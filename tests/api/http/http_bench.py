@@ -230,7 +230,7 @@ def request(method: str, target: str, body: bytes | None = None, **headers: str)
     return HttpRequest(method, path, query, named, body or b"")
 
 
-def ask(api: Api, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
+def ask(api: transport.Handler, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
     """One request, answered at once."""
     wire = Wire(request(method, target, body, **headers))
     api(wire.exchange)
