@@ -61,11 +61,15 @@ class Handler(BaseHTTPRequestHandler):
         fake = self.server.fake
         with fake.lock:
             fake.requests.append(f"{self.command} {self.path}")
+            fake.authorizations.append(self.headers.get("Authorization"))
             fake.peers.append(self.client_address[1])
             misdeed = fake.misdeeds.popleft() if fake.misdeeds else None
         if misdeed is not None:
             self.close_connection = True
             misdeed(self)
+            return
+        if fake.token is not None and self.headers.get("Authorization") != f"Bearer {fake.token}":
+            self.error(401, "unauthenticated")
             return
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
@@ -100,6 +104,9 @@ class FakeNode:
         self.lock = threading.RLock()
         self.kv: dict[bytes, Held] = {}
         self.requests: list[str] = []
+        self.authorizations: list[str | None] = []
+        self.token: str | None = None
+        """The only one that is right; None: none is asked for."""
         self.peers: list[int] = []
         self.misdeeds: deque[Misdeed] = deque()
         self.status: dict[str, Any] = dict(STATUS)

@@ -7,12 +7,17 @@ import json
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request as Upgrade
+from websockets.http11 import Response as Refusal
 
+from epoxy import Forbidden, Unauthenticated
 from epoxy.client import worker as module
 from epoxy.envoy import Actor, Request, Worker
 from epoxy.model.actors import Response
@@ -244,3 +249,73 @@ def test_a_process_is_named_when_it_serves() -> None:
     assert Worker("http://127.0.0.1:9")._protocol.hello.incarnation == "", "not when it is made"
     assert [each.split("/")[1] for each in named] == [str(os.getpid())] * 2
     assert len(set(named)) == 2
+
+
+def port_of(server: Server) -> int:
+    port: int = next(iter(server.sockets)).getsockname()[1]
+    return port
+
+
+def refuse_unless(tokens: list[str], code: str = "unauthenticated") -> Callable[[ServerConnection, Upgrade], Any]:
+    """Answers of a node that knows these tokens alone."""
+    body = json.dumps({"error": {"code": code, "message": "no", "definite": True}}).encode()
+
+    def check(_: ServerConnection, request: Upgrade) -> Refusal | None:
+        if request.headers.get("Authorization") in [f"Bearer {token}" for token in tokens]:
+            return None
+        status = 401 if code == "unauthenticated" else 403
+        headers = {"Content-Type": "application/json", "Epoxy-Error": code, "Content-Length": str(len(body))}
+        return Refusal(status, "No", Headers(headers), body)
+
+    return check
+
+
+@pytest.mark.parametrize(("code", "expected"), [("unauthenticated", Unauthenticated), ("forbidden", Forbidden)])
+def test_a_worker_that_is_refused_at_first_ends(
+    code: str, expected: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(_: ServerConnection) -> None:
+        raise AssertionError
+
+    async def main() -> None:
+        async with serve(never, "127.0.0.1", 0, process_request=refuse_unless([], code)) as server:
+            worker = Worker(f"http://127.0.0.1:{port_of(server)}", token="epx_hidden")
+            with pytest.raises(expected, match=rf"no \({code}\)") as caught:
+                await asyncio.wait_for(worker.serve(), PATIENCE_S)
+            assert "epx_hidden" not in str(caught.value)
+
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(main())
+    ours = [record.getMessage() for record in caplog.records if record.name != "websockets.server"]
+    assert "epx_hidden" not in "".join(ours), "the fake's own log has it"
+
+
+def test_a_worker_that_was_welcome_tries_on_with_the_token_its_file_has_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token is replaced while it is connected."""
+    monkeypatch.setattr(module, "SHORTEST_PAUSE_S", 0.0)
+    file = tmp_path / "token"
+    file.write_text("epx_old\n")
+    known, seen = ["epx_old"], []
+
+    async def main() -> None:
+        async def connected(socket: ServerConnection) -> None:
+            assert socket.request is not None
+            seen.append(socket.request.headers["Authorization"])
+            await heard(socket)
+            await socket.send(json.dumps(WELCOME))
+            await asyncio.wait_for(worker.connected.wait(), PATIENCE_S)
+            if len(seen) == 1:
+                known[:] = ["epx_new"]
+                file.write_text("epx_new\n")
+            else:
+                worker.drain()
+                await socket.wait_closed()
+
+        async with serve(connected, "127.0.0.1", 0, process_request=refuse_unless(known)) as server:
+            worker = Worker(f"http://127.0.0.1:{port_of(server)}", token=file)
+            await asyncio.wait_for(worker.serve(), PATIENCE_S)
+
+    asyncio.run(main())
+    assert seen == ["Bearer epx_old", "Bearer epx_new"]

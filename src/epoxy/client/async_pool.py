@@ -11,6 +11,7 @@ from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp
 from epoxy.client.limits import IDLE_S, READ_BYTES
 from epoxy.client.pool import Pool, reason_of, stale
 from epoxy.client.routing import Lost, NotSent, Outcome
+from epoxy.client.token import NO_TOKEN, BearerToken
 
 T = TypeVar("T")
 
@@ -79,8 +80,15 @@ class AsyncConnection(asyncio.Protocol):
 
 
 class AsyncPool(Pool[AsyncConnection]):
-    def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
-        super().__init__(node, connect_timeout, limit, tls)
+    def __init__(
+        self,
+        node: NodeAddress,
+        connect_timeout: float,
+        limit: int,
+        tls: ssl.SSLContext | None,
+        token: BearerToken = NO_TOKEN,
+    ) -> None:
+        super().__init__(node, connect_timeout, limit, tls, token)
         self._free = asyncio.Semaphore(limit)
 
     async def ask(self, call: Call[T], timeout: float) -> Outcome:

@@ -26,6 +26,8 @@ class Client(Pooled[BlockingPool]):
     """Talks to the nodes at `urls`, nearest first. See docs/clients.md for what is retried and what never is.
 
     `timeout` is for a whole call, in seconds. `tls` is for https addresses; without it the system's authorities count.
+    `token`: a token, or the path of its file. None: EPOXY_TOKEN, or the file that EPOXY_TOKEN_FILE names; "": none. It
+    is sent to another machine over https only, unless `token_over_http`.
     """
 
     _pool = BlockingPool

@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from epoxy.client import calls, responses
-from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
+from epoxy.client.http1 import AnswerReader, HttpResponse, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import FIRST_PAUSE_S, MAX_EVENT_BYTES, MAX_PAUSE_S
 from epoxy.client.results import Change
-from epoxy.client.routing import Fleet
+from epoxy.client.routing import Fleet, is_unauthenticated
 from epoxy.model.errors import Unavailable
 
 EVENT_STREAM = "text/event-stream"
@@ -60,6 +60,8 @@ class Feed:
         self._prefix = calls.as_bytes(prefix, "prefix")
         self._cursor = after
         self._follow = follow
+        self._token = fleet.token
+        self._shown = ""
         self._candidates = list(fleet.nodes[:1] if after is not None else fleet.nodes)
         self._failures: list[str] = []
         self._settled = False
@@ -89,7 +91,8 @@ class Feed:
         if not self._follow:
             asked["follow"] = "false"
         target = f"/v2/changes?{urlencode(asked)}" if asked else "/v2/changes"
-        return encode_request(self.node, "GET", target, accept=EVENT_STREAM)
+        self._shown = self._token.value()
+        return encode_request(self.node, "GET", target, accept=EVENT_STREAM, authorization=self._token.header())
 
     def feed(self, data: bytes) -> Iterator[Change]:
         try:
@@ -98,7 +101,7 @@ class Feed:
             if head is not None and head.status == 200 and head.media_type == EVENT_STREAM:
                 yield from self._changes()
             elif answer is not None:
-                responses.fail(answer, writes=False)
+                self._refused(answer)
         except NotHttp as error:
             self._refusal = str(error)
         except Unavailable as error:
@@ -120,6 +123,12 @@ class Feed:
                 if event.data is not None:
                     yield calls.change(event.cursor or "", event.data)
                 self._cursor = event.cursor or self._cursor
+
+    def _refused(self, answer: HttpResponse) -> None:
+        """With another token in its file by now, a stream that had begun is opened again; any other is refused."""
+        if self._settled and is_unauthenticated(answer) and self._token.differs_from(self._shown):
+            return
+        responses.fail(answer, writes=False)
 
     def _settle(self) -> None:
         self._settled = True

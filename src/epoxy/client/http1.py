@@ -58,8 +58,11 @@ def encode_request(
     body: bytes | None = None,
     accept: str = "application/octet-stream",
     content_type: str = "application/octet-stream",
+    authorization: str = "",
 ) -> bytes:
-    head = f"{method} {node.prefix}{target} HTTP/1.1\r\nHost: {node.host_header}\r\nAccept: {accept}\r\n"
+    """`authorization`: the header line, with its end."""
+    first = f"{method} {node.prefix}{target} HTTP/1.1\r\nHost: {node.host_header}\r\n"
+    head = f"{first}Accept: {accept}\r\n{authorization}"
     if body is None:
         return f"{head}\r\n".encode("ascii")
     typed = f"{head}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"

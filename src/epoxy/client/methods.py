@@ -5,12 +5,14 @@ import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_args
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import NodeAddress
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, TIMEOUT_S, checked_timeout
 from epoxy.client.routing import fleet_of
+from epoxy.client.token import BearerToken, check_encrypted, token_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,7 +25,7 @@ SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
 class Pooled(Generic[PoolT]):
     """What both clients are made of: the nodes they know, and a pool of connections to each."""
 
-    _pool: Callable[[NodeAddress, float, int, ssl.SSLContext | None], PoolT]
+    _pool: Callable[[NodeAddress, float, int, ssl.SSLContext | None, BearerToken], PoolT]
 
     def __init__(
         self,
@@ -32,11 +34,15 @@ class Pooled(Generic[PoolT]):
         connect_timeout: float = CONNECT_TIMEOUT_S,
         max_connections: int = MAX_CONNECTIONS,
         tls: ssl.SSLContext | None = None,
+        token: str | Path | None = None,
+        token_over_http: bool | None = None,
     ) -> None:
-        self._fleet = fleet_of(urls)
+        self._fleet = fleet_of(urls, token_of(token))
+        check_encrypted(self._fleet.token, self._fleet.nodes, over_http=token_over_http)
         self._timeout = checked_timeout(timeout)
         wait = checked_timeout(connect_timeout)
-        self._pools = {node: self._pool(node, wait, max_connections, tls) for node in self._fleet.nodes}
+        shown = self._fleet.token
+        self._pools = {node: self._pool(node, wait, max_connections, tls, shown) for node in self._fleet.nodes}
 
     def _deadline(self, call: Call[T], began: float) -> float:
         return began + (self._timeout if call.timeout is None else checked_timeout(call.timeout))

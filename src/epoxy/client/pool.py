@@ -12,6 +12,7 @@ from epoxy.client.calls import Call
 from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
 from epoxy.client.routing import Lost, NotSent, Outcome
+from epoxy.client.token import NO_TOKEN, BearerToken
 from epoxy.model.errors import InvalidRequest
 
 T = TypeVar("T")
@@ -98,9 +99,17 @@ class BlockingConnection:
 class Pool(Generic[C]):
     """At most `limit` connections to one node. The newest is used first, so that those not needed grow old."""
 
-    def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        node: NodeAddress,
+        connect_timeout: float,
+        limit: int,
+        tls: ssl.SSLContext | None,
+        token: BearerToken = NO_TOKEN,
+    ) -> None:
         """`tls`: without one of the caller's own, the system's authorities count."""
         self._node = node
+        self._token = token
         self._connect_timeout = connect_timeout
         self._tls = (tls or ssl.create_default_context()) if node.secure else None
         self._limit = checked_connections(limit)
@@ -115,12 +124,21 @@ class Pool(Generic[C]):
     def _request(self, call: Call[T]) -> bytes:
         if self._closed:
             raise InvalidRequest("this client is closed")
-        return encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type)
+        return encode_request(
+            self._node, call.method, call.target, call.body, call.accept, call.content_type, self._token.header()
+        )
 
 
 class BlockingPool(Pool[BlockingConnection]):
-    def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
-        super().__init__(node, connect_timeout, limit, tls)
+    def __init__(
+        self,
+        node: NodeAddress,
+        connect_timeout: float,
+        limit: int,
+        tls: ssl.SSLContext | None,
+        token: BearerToken = NO_TOKEN,
+    ) -> None:
+        super().__init__(node, connect_timeout, limit, tls, token)
         self._free = threading.BoundedSemaphore(limit)
         self._lock = threading.Lock()
 

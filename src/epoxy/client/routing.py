@@ -8,7 +8,8 @@ result or raises. Both clients drive it.
    whether a second one would do harm.
 5. A read changes nothing, so the next node is always tried.
 6. A refusal for want of rights, or of quota, is what every node would say: it raises. A second node would only count a
-   wrong token again, or serve what the first one's quota withholds.
+   wrong token again, or serve what the first one's quota withholds. If the file of the token has another one by then,
+   the same node is asked again, once.
 """
 
 from collections.abc import Generator, Iterable
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import HttpResponse, NodeAddress, parse_url
+from epoxy.client.token import NO_TOKEN, BearerToken
 from epoxy.model.errors import (
     AccessRefused,
     ConnectionLost,
@@ -64,10 +66,11 @@ Outcome = HttpResponse | NotSent | Lost
 
 
 class Fleet:
-    """The nodes a client knows, nearest first."""
+    """The nodes a client knows, nearest first, and the token that it shows to all of them."""
 
-    def __init__(self, nodes: tuple[NodeAddress, ...]) -> None:
+    def __init__(self, nodes: tuple[NodeAddress, ...], token: BearerToken = NO_TOKEN) -> None:
         self.nodes = nodes
+        self.token = token
         self._down_until = dict.fromkeys(nodes, 0.0)
 
     def in_order(self, now: float) -> list[NodeAddress]:
@@ -77,12 +80,12 @@ class Fleet:
         self._down_until[node] = now + COOLDOWN_S
 
 
-def fleet_of(urls: Iterable[str | Iterable[str]]) -> Fleet:
+def fleet_of(urls: Iterable[str | Iterable[str]], token: BearerToken = NO_TOKEN) -> Fleet:
     flat = [url for given in urls for url in ([given] if isinstance(given, str) else given)]
     nodes = tuple(dict.fromkeys(parse_url(url) for url in flat))
     if not 1 <= len(nodes) <= MAX_NODES:
         raise InvalidRequest(f"a client needs 1 to {MAX_NODES} addresses of nodes, not {len(nodes)}")
-    return Fleet(nodes)
+    return Fleet(nodes, token)
 
 
 def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outcome, T]:
@@ -90,7 +93,7 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
     nodes = fleet.in_order(now)
     for tried, node in enumerate(nodes):
         share = 1.0 if call.writes else 1.0 / (len(nodes) - tried)
-        match (yield Attempt(node, share)):
+        match (yield from ask(fleet.token, Attempt(node, share))):
             case NotSent(reason, unreachable):
                 if unreachable:
                     fleet.out_of_reach(node, now)
@@ -113,3 +116,15 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
                         raise type(error)(f"{node.url}: {error}") from None
                     failures.append(f"{node.url}: {error}")
     raise Unavailable("; ".join(failures))
+
+
+def ask(token: BearerToken, attempt: Attempt) -> Generator[Attempt, Outcome, Outcome]:
+    shown = token.value()
+    outcome = yield attempt
+    if is_unauthenticated(outcome) and token.differs_from(shown):
+        return (yield attempt)
+    return outcome
+
+
+def is_unauthenticated(outcome: Outcome) -> bool:
+    return isinstance(outcome, HttpResponse) and outcome.headers.get("epoxy-error") == "unauthenticated"

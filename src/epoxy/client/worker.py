@@ -10,7 +10,8 @@
     worker.run()
 
 A connection that breaks is made again, and the actors go on meanwhile; but not for longer than the node would wait
-before it starts them elsewhere. SIGTERM drains: the actors move to other workers first.
+before it starts them elsewhere. SIGTERM drains: the actors move to other workers first. A worker whose token is refused
+before it was ever connected ends; later, it tries on, because a token may be replaced in its file.
 """
 
 import asyncio
@@ -23,22 +24,30 @@ import socket as sockets
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from time import monotonic
 
 import msgspec
 from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from epoxy.client.envoy_protocol import Ended, EnvoyProtocol, Task, WorkerTimer
 from epoxy.client.hosted import Actor
-from epoxy.client.http1 import parse_url
+from epoxy.client.http1 import HttpResponse, parse_url
+from epoxy.client.responses import fail
+from epoxy.client.token import check_encrypted, token_of
 from epoxy.model.actors import EnvoyHello, FromEnvoy, Goodbye, Rejected, Start, ToEnvoy
+from epoxy.model.errors import AccessRefused, EpoxyError
 
 LOG = logging.getLogger("epoxy.envoy")
 
 MAX_MESSAGE_BYTES = 2 << 20
 """The node's own limit."""
+
+QUIET = logging.getLogger("epoxy.envoy.handshake")
+QUIET.setLevel(logging.INFO)
+"""The WebSocket library's own debug lines have every header in them, and so the token."""
 
 MAX_UNSENT = 10_000
 """Messages that wait for the connection. A node that reads nothing for so long has lost this envoy anyway."""
@@ -79,8 +88,13 @@ class Worker:
         version: int = 1,
         key: str | None = None,
         tls: ssl.SSLContext | None = None,
+        token: str | Path | None = None,
+        token_over_http: bool | None = None,
     ) -> None:
+        """`token`, `token_over_http`: as a `Client` takes them."""
         node = parse_url(url)
+        self._token = token_of(token)
+        check_encrypted(self._token, [node], over_http=token_over_http)
         self._address = f"{'wss' if node.secure else 'ws'}://{node.host_header}{node.prefix}/v2/envoys/connect"
         self._tls = tls if node.secure else None
         self.key = key or f"worker-{uuid.uuid4().hex}"
@@ -90,6 +104,7 @@ class Worker:
         self._actors: dict[str, Actor] = {}
         self._send_queue: asyncio.Queue[FromEnvoy] = asyncio.Queue()
         self._left = asyncio.Event()
+        self._was_welcome = False
         hello = EnvoyHello(
             namespace=namespace, pool=pool, envoy_key=self.key, version=version, weight=weight, slots=slots
         )
@@ -148,15 +163,19 @@ class Worker:
 
     async def _stay_connected(self) -> None:
         """Of tries that fail one after the other the first is logged as a warning, the others as information. Only a
-        welcome ends such a row: a node may accept a connection and then refuse the worker."""
+        welcome ends such a row: a node may accept a connection and then refuse the worker. Raises AccessRefused,
+        unless it was welcome before."""
         pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
         while not self._protocol.departed:
+            shown = self._token.value()
             reason: object = "the connection was closed"
             try:
                 async with self._open() as socket:
                     reason = await self._talk(socket) or reason
             except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
-                reason = error
+                reason = refusal_of(error) or error
+                if isinstance(reason, AccessRefused) and not (self._token.differs_from(shown) or self._was_welcome):
+                    raise reason from None
             if self.connected.is_set():
                 self.connected.clear()
                 pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
@@ -176,6 +195,8 @@ class Worker:
             max_size=MAX_MESSAGE_BYTES,
             open_timeout=OPEN_S,
             ping_interval=None,
+            additional_headers={"Authorization": self._token.value()} if self._token else None,
+            logger=QUIET,
         ) as socket:
             yield socket
 
@@ -193,6 +214,7 @@ class Worker:
                 if self._protocol.connected and self._protocol.welcome is not None:
                     self.datacenter = self._protocol.welcome.datacenter
                     self.connected.set()
+                    self._was_welcome = True
         finally:
             self._protocol.closed()
             writing.cancel()
@@ -225,3 +247,15 @@ class Worker:
 
         actor.begin(code, over)
         return actor
+
+
+def refusal_of(error: Exception) -> EpoxyError | None:
+    """What a node answered in place of the upgrade, as an error of ours."""
+    if not isinstance(error, InvalidStatus):
+        return None
+    answer = error.response
+    headers = {name.lower(): value for name, value in answer.headers.raw_items()}
+    try:
+        fail(HttpResponse(status=answer.status_code, headers=headers, body=bytes(answer.body or b"")), writes=False)
+    except EpoxyError as refusal:
+        return refusal

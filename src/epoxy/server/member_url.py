@@ -65,7 +65,7 @@ def lists(members: Members, me: int, url: str, identity: int) -> bool:
 def members_reader(tls: ContextOf | None) -> ReadMembers:
     async def read(url: str) -> Members:
         context = tls() if tls is not None else None
-        async with AsyncClient(url, timeout=ASK_S, connect_timeout=ASK_S, tls=context) as client:
+        async with AsyncClient(url, timeout=ASK_S, connect_timeout=ASK_S, tls=context, token="") as client:
             return await client.members()
 
     return read
