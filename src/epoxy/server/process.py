@@ -152,7 +152,7 @@ class Process:
                 *BackupRoutes(self._backups).table(),
                 *scrubbing.routes(),
             ]
-            self._api = Api(self.node, self.metrics, self._names, more)
+            self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins)
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, password)

@@ -134,6 +134,7 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("access", "auth", '"open"', lambda s: s.access.auth == "open"),
         ("access", "audit_file", '"/var/log/a.jsonl"', lambda s: s.access.audit_file == Path("/var/log/a.jsonl")),
         ("access", "audit_mib", "1", lambda s: s.access.audit_mib == 1),
+        ("access", "cors_origins", '["http://a:1"]', lambda s: s.access.cors_origins == ("http://a:1",)),
     ],
 )
 def test_a_setting_is_read(write: Write, section: str, key: str, value: str, read: Callable[[Settings], bool]) -> None:
@@ -309,6 +310,7 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("wan", "emulate", ['"true"', "1", '"yes"']),
         ("access", "auth", ['"off"', '""', "true"]),
         ("access", "audit_mib", ["0", "100001"]),
+        ("access", "cors_origins", ['["*"]', '["a"]', '["http://a/"]', '["https://A"]', '["ftp://a"]', '["null"]']),
     ],
 )
 def test_out_of_range_is_refused_with_the_line_and_the_range(

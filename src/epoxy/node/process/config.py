@@ -33,6 +33,14 @@ HostNames = Annotated[
         extra={"from_text": lambda value: [name.strip() for name in value.split(",")]},
     ),
 ]
+Origin = Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?\Z")]
+Origins = Annotated[
+    tuple[Origin, ...],
+    Meta(
+        description='a list of origins in lower case without a path, as ["https://app.example.com"]',
+        extra={"from_text": lambda value: [origin.strip() for origin in value.split(",")]},
+    ),
+]
 EVERYWHERE = {"0.0.0.0", "::"}
 
 
@@ -118,11 +126,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 class AccessSettings(Struct, frozen=True, kw_only=True):
     """`auth` "tokens": clients show a token or a certificate; "open": every client may do everything. None: open, if
     all listeners are on loopback addresses; otherwise the node does not start (`auth_of`). `audit_file` None: in the
-    data directory."""
+    data directory. `cors_origins`: whose pages a browser may use this node for."""
 
     auth: Literal["tokens", "open"] | None = None
     audit_file: FilePath | None = None
     audit_mib: Annotated[int, Meta(ge=1, le=100_000)] = 64
+    cors_origins: Origins = ()
 
 
 class WanSettings(Struct, frozen=True, kw_only=True):
