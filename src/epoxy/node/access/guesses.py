@@ -73,7 +73,7 @@ class Guesses:
 
 
 def delay_of(score: float) -> float:
-    excess = int(score) - FREE_GUESSES
+    excess = round(score) - FREE_GUESSES
     return min(FIRST_DELAY_S * 2 ** (excess - 1), MAX_DELAY_S) if excess > 0 else 0.0
 
 
