@@ -23,6 +23,7 @@ from epoxy.model.access import Access
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
+from epoxy.node.access.audit import audit_of
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
@@ -131,6 +132,7 @@ class Process:
             self.node.latency.then = self.metrics.counters
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.disk_usage = self._store.disk_usage
+            self.node.audit = audit_of(settings)
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
@@ -210,6 +212,7 @@ class Process:
     def close(self) -> None:
         self._stopped = True
         self._listeners.close()
+        self.node.audit.close()
         self._store.close()
         self._data_dir.close()
 

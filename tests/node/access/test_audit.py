@@ -9,7 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from epoxy.node.access.audit import MAX_TEXT, MAX_WAITING, REFUSALS, REFUSALS_S, AuditLog, LineBudget, before
+from epoxy.node.access.audit import (
+    AUDIT_FILE,
+    MAX_TEXT,
+    MAX_WAITING,
+    REFUSALS,
+    REFUSALS_S,
+    AuditLog,
+    LineBudget,
+    audit_of,
+    before,
+)
+from epoxy.node.process.config import AccessSettings
+from tests.node.service_bench import settings_of
 
 
 def lines_of(path: Path) -> list[dict[str, object]]:
@@ -149,6 +161,14 @@ def test_without_a_file_acts_are_counted() -> None:
     log.record("act", name="root", address="")
     log.close()
     assert log.counts == {"done": 1}
+
+
+def test_the_file_is_in_the_data_directory_or_where_the_settings_say(tmp_path: Path) -> None:
+    node = msgspec.structs.replace(settings_of(1).node, data_dir=tmp_path)
+    settings = msgspec.structs.replace(settings_of(1), node=node)
+    assert audit_of(settings).path == tmp_path / AUDIT_FILE
+    elsewhere = AccessSettings(audit_file=tmp_path / "elsewhere")
+    assert audit_of(msgspec.structs.replace(settings, access=elsewhere)).path == tmp_path / "elsewhere"
 
 
 def test_a_budget_is_full_again_after_its_time() -> None:

@@ -19,13 +19,12 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from epoxy.node.process.config import Settings
+
 log = logging.getLogger(__name__)
 
 AUDIT_FILE = "audit.jsonl"
 """In the data directory, unless `access.audit_file` says otherwise."""
-
-MAX_FILE_BYTES = 64 << 20
-"""About 300,000 acts. The file before it is kept, too, so twice as much is used at most."""
 
 MAX_WAITING = 1_000
 """Lines that wait for the disk: with the longest texts a megabyte."""
@@ -92,12 +91,13 @@ class AuditLog:
     def __init__(
         self,
         path: Path | None = None,
-        max_bytes: int = MAX_FILE_BYTES,
+        max_bytes: int = 64 << 20,
         *,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Without a path acts are counted and not written."""
+        """Without a path acts are counted and not written. The file before the one that is written is kept, so twice
+        `max_bytes` is used at most; the default has room for 300,000 acts."""
         self.path = path
         self.counts: Counter[str] = Counter()
         self.lost = 0
@@ -201,6 +201,11 @@ class AuditLog:
     def _miss(self, lines: int) -> None:
         self.lost += lines
         self._unreported += lines
+
+
+def audit_of(settings: Settings) -> AuditLog:
+    path = settings.access.audit_file or settings.node.data_dir / AUDIT_FILE
+    return AuditLog(path, settings.access.audit_mib << 20)
 
 
 def before(path: Path) -> Path:
