@@ -23,7 +23,7 @@ WORKERS ?= 2
 # The sizes the acceptance runs use; smaller ones make quick looks.
 SEEDS ?= 0..10000
 SUMMARY ?= soak-summary.json
-INPUTS ?= 100000
+FUZZ_COUNT ?= 1000000
 # Whether the WAN benchmark renews docs/benchmarks.md, and how long it takes.
 WAN ?= --write
 
@@ -148,8 +148,9 @@ soak: setup ## simulate all workloads until interrupted; SUMMARY is the file it 
 	$(BIN)/epoxy sim soak --summary $(SUMMARY)
 
 .PHONY: fuzz
-fuzz: setup ## feed INPUTS (default 100000) mutated frames to the decoder
-	$(BIN)/python -m tests.codec.fuzz_bare --inputs $(INPUTS)
+fuzz: setup ## feed FUZZ_COUNT (default 1000000) mutated inputs to each decoder and protocol; FUZZ names some of them
+	$(BIN)/python -m tests.codec.fuzz_bare --inputs $(FUZZ_COUNT)
+	$(BIN)/python -m tests.fuzz $(FUZZ) --inputs $(FUZZ_COUNT)
 
 # MUTATE takes the tool's own words: `make mutate MUTATE='protocol/keys store --count 5 --seed 7'`.
 .PHONY: mutate

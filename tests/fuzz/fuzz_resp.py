@@ -1,0 +1,218 @@
+"""Redis clients, mutated: an open server that must answer in order however the bytes arrive and whenever the node
+answers, and a protected one, to which the client never shows a right password."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+
+import hiredis
+
+from epoxy.api.resp.connection import RespConnection
+from epoxy.api.resp.server import RespServer
+from epoxy.codec.resp import array, bulk
+from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
+from epoxy.model.writes import (
+    Committed,
+    Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    Path,
+    ReadAnswer,
+    VersionMismatch,
+    Write,
+)
+from tests.api.resp.resp_world import FakeNode, found, packed, proposal
+from tests.fuzz.hand_loop import HandLoop, RecordingTransport, hand_loop
+from tests.fuzz.harness import Finding, FuzzTarget
+
+PASSWORD = "a password that no mutation guesses"
+HELD = {
+    b"k": proposal(b"5"),
+    b"kept": proposal(b"x", mutable=False),
+    b"gone": proposal(None),
+    b"long": proposal(b"v" * 300),
+}
+KEYS = [*HELD, b"new", b"other", b"k" * 40]
+VALUES = [b"", b"0", b"41", b"-1", b"9223372036854775807", b"v", b"\xff\x00\r\n", b"w" * 70]
+
+COMMANDS = (
+    """
+PING|ECHO hi|GET K|SET K V|SET K V NX|SET K V GET|DEL K|DEL K K|EXISTS K K|MGET K K K|MSET K V|INCR K|INCRBY K V
+DECR K|SETNX K V|GETSET K V|GETDEL K|STRLEN K|TYPE K|TTL K|APPEND K V|MULTI|EXEC|DISCARD|WATCH K|UNWATCH|SCAN 0
+SCAN 0 MATCH n* COUNT 2|DBSIZE|KEYS n*|SELECT 0|READONLY|READWRITE|CLIENT SETNAME V|CLIENT GETNAME|HELLO 2|HELLO 3
+AUTH V|AUTH V V|COMMAND COUNT|COMMAND DOCS GET|COMMAND INFO GET|CONFIG GET save|RESET|QUIT|EXPIRE K 10
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
+TALES = ["MULTI|SET K V|GET K|EXEC", "WATCH K|MULTI|INCR K|DEL K|EXEC", "WATCH K|GET K|UNWATCH", "MULTI|NOPE|EXEC"]
+INLINE = [b"PING\r\n", b"ECHO hi\r\n", b"\r\n", b"*0\r\n", b"QUIT\r\n", b"INFO\r\n"]
+VOLATILE = (b"INFO", b"info", b"LIST", b"list")
+"""Their replies tell ages, counts or numbers of connections, which differ between two runs of one input."""
+
+TOKENS = [b"\r\n", b"*", b"$", b"*0\r\n", b"*-1\r\n", b"$-1\r\n", b"*1\r\n", b"$0\r\n\r\n", b" ", b"\x00", b"\xff"]
+TOKENS += [bulk(word) for word in (b"NX", b"XX", b"EX", b"GET", b"MATCH", b"COUNT", b"AUTH", b"NOPE")]
+TOKENS += [b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", b"*1\r\n$5\r\nMULTI\r\n", b"*1\r\n$4\r\nEXEC\r\n", b"*1027\r\n"]
+
+MOST_UNREAD = 5 << 20
+"""`RespLimits.held_bytes` in the socket, and one reply more."""
+
+
+class PlainNode(FakeNode):
+    """One register for each key. Answers at once, or later in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: list[Callable[[], None]] = []
+        self.is_late = False
+        self.renew()
+
+    def renew(self) -> None:
+        self.held = dict(HELD)
+        self.asked = self.peeked = self.counted = 0
+
+    def release(self, dice: Random) -> None:
+        while self.late:
+            self.late.pop(dice.randrange(len(self.late)))()
+
+    def _soon(self, answer: Callable[[], None]) -> None:
+        if self.is_late:
+            self.late.append(answer)
+        else:
+            answer()
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self.asked += 1
+        self._soon(lambda: answered(self._outcome(write)))
+
+    def _outcome(self, write: Write) -> Outcome:
+        before = self.held.get(write.key)
+        if before is not None and not before.mutable:
+            taken = ImmutableKey if write.mutable else ExpectedValueDoesNotMatch
+            return taken(committed=before, path=Path.LOCAL)
+        if not write.mutable and before is not None:
+            return ExpectedValueDoesNotMatch(committed=before, path=Path.LOCAL)
+        if write.if_version is not None and write.if_version != (before.version if before is not None else 0):
+            return VersionMismatch(committed=before, path=Path.LOCAL)
+        if write.is_delete and (before is None or before.is_tombstone):
+            return NothingToDelete(committed=before, path=Path.SLOW)
+        version = before.version + 1 if before is not None else 1
+        after = self.held[write.key] = proposal(write.value, version=version, mutable=write.mutable)
+        self.overwritten(write.key)
+        return Committed(proposal=after, mine=True, path=Path.FAST, previous=before)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        del consistency
+        self.asked += 1
+        self._soon(lambda: answered(found(self.held[key].value if key in self.held else None)))
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        del txn
+        self.asked += 1
+        self._soon(lambda: answered(TxnRefused(reason="this node orders none")))
+
+
+class RespTarget:
+    name = "resp"
+    tokens: Sequence[bytes] = TOKENS
+
+    def __init__(self, loop: HandLoop) -> None:
+        self._loop = loop
+        self.node = PlainNode()
+        self.open = RespServer(self.node)
+        self.guarded = RespServer(self.node, password=PASSWORD)
+
+    def conversation(self, dice: Random) -> list[bytes]:
+        kind = dice.random()
+        if kind < 0.15:
+            return [dice.choice(INLINE)]
+        few = dice.choices(COMMANDS, k=dice.choice((1, 1, 2, 3, 5)))
+        told = dice.choice(TALES).split("|") if kind < 0.3 else few
+        return [self._spelled(dice, command) for command in told]
+
+    def _spelled(self, dice: Random, command: str) -> bytes:
+        picked = {"K": KEYS, "V": VALUES}
+        words = [dice.choice(picked[word]) if word in picked else word.encode() for word in command.split()]
+        return array([bulk(word) for word in words])
+
+    def judge(self, pieces: Sequence[bytes], dice: Random) -> str:
+        if dice.random() < 0.3:
+            written = self._run(self.guarded, pieces, dice)
+            if self.node.asked or self.node.peeked or self.node.counted:
+                raise Finding("a client without a password reached the node")
+            return self._verdict(written, b"".join(pieces), "guarded")
+        data = b"".join(pieces)
+        whole = self._run(self.open, [data], dice)
+        cut = self._run(self.open, pieces, dice, late=dice.random() < 0.7, slow=dice.random() < 0.2)
+        if whole != cut and not any(word in data for word in VOLATILE):
+            raise Finding(f"replies depend on how the bytes arrive:\n  whole {whole!r}\n  cut   {cut!r}")
+        return self._verdict(cut, data, "open")
+
+    def _run(
+        self, server: RespServer, pieces: Sequence[bytes], dice: Random, *, late: bool = False, slow: bool = False
+    ) -> bytes:
+        node, loop = self.node, self._loop
+        node.renew()
+        node.is_late = late
+        server.immutable_values.clear()
+        server.newest_values.clear()
+        connection = RespConnection(server)
+        connection.id = 1
+        wire = RecordingTransport(loop, connection, slow=slow)
+        wire.open()
+        for piece in pieces:
+            wire.receive(piece)
+            if dice.random() < 0.3:
+                node.release(dice)
+        self._finish(node, wire, dice)
+        wire.hang_up()
+        if server.connections:
+            raise Finding("a connection that has ended is still counted")
+        if connection._queue or connection._slots or connection._held:
+            raise Finding("a connection that has ended holds commands or replies")
+        if loop.unheard:
+            raise Finding(f"reached the loop's exception handler: {loop.unheard.pop()}")
+        if wire.most_unread > MOST_UNREAD:
+            raise Finding(f"{wire.most_unread} bytes for a client that does not read")
+        if b"internal error" in wire.written:
+            raise Finding(f"an internal error: {bytes(wire.written)!r}")
+        return bytes(wire.written)
+
+    def _finish(self, node: PlainNode, wire: RecordingTransport, dice: Random) -> None:
+        """Until the node has answered everything and the client has read it."""
+        wire.drain()
+        while node.late:
+            node.release(dice)
+            wire.drain()
+
+    def _verdict(self, written: bytes, data: bytes, kind: str) -> str:
+        reader = hiredis.Reader()
+        reader.feed(written)
+        count = 0
+        while reader.has_data():
+            try:
+                reply = reader.gets()
+            except hiredis.ProtocolError as error:
+                raise Finding(f"replies that cannot be read, {error}: {written!r}") from error
+            if reply is False:
+                raise Finding(f"an incomplete reply: {written!r}")
+            count += 1
+        if count > 1 + data.count(b"\n"):
+            raise Finding(f"{count} replies to fewer commands")
+        if b"Protocol error" in written:
+            return f"{kind} fault"
+        return f"{kind} replies" if count else f"{kind} silence"
+
+    def probe(self) -> None:
+        if self._run(self.open, [packed("SET probe 1"), packed("GET probe")], Random(0)) != b"+OK\r\n$1\r\n1\r\n":
+            raise Finding("a valid request is not answered")
+        if self._run(self.guarded, [packed("GET k")], Random(0)) != b"-NOAUTH Authentication required.\r\n":
+            raise Finding("a client without a password is not refused")
+
+
+@contextmanager
+def resp_target() -> Iterator[FuzzTarget]:
+    with hand_loop() as loop:
+        yield RespTarget(loop)

@@ -1,0 +1,11 @@
+"""Every fuzzer by its name. Each makes its target in a context, because it needs a running loop."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from tests.fuzz.fuzz_resp import resp_target
+from tests.fuzz.harness import FuzzTarget
+
+TARGETS: dict[str, Callable[[], AbstractContextManager[FuzzTarget]]] = {
+    "resp": resp_target,
+}
