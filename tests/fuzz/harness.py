@@ -21,6 +21,9 @@ MAX_INPUT_BYTES = 8 << 10
 PROBE_EVERY = 50
 """Inputs between two valid requests that must be answered."""
 
+MOST_SHOWN = 2000
+"""Characters of an input in a finding; a replay has the rest."""
+
 Message = bytes
 Mutation = Callable[[Random, bytes, Sequence[bytes]], bytes]
 
@@ -44,6 +47,14 @@ class FuzzTarget(Protocol):
 
     def probe(self) -> None:
         """A valid request on a new connection. Raises Finding if it is not answered as it should be."""
+
+
+def compare(whole: bytes, cut: bytes) -> None:
+    """Of one input, what was sent when it came in one piece, and when it came in several."""
+    if whole != cut:
+        at = next((at for at, pair in enumerate(zip(whole, cut, strict=False)) if pair[0] != pair[1]), 0)
+        near = slice(max(0, at - 100), at + 200)
+        raise Finding(f"answers depend on how the bytes arrive:\n  whole {whole[near]!r}\n  cut   {cut[near]!r}")
 
 
 # Mutations of one message
@@ -134,6 +145,11 @@ def cut(dice: Random, data: bytes) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
 
 
+def shown(pieces: Sequence[bytes]) -> str:
+    text = repr(pieces)
+    return f"pieces: {text}" if len(text) <= MOST_SHOWN else f"pieces: {text[:MOST_SHOWN]}... ({len(text)} characters)"
+
+
 def fuzz(target: FuzzTarget, inputs: int, seed: int) -> Counter[str]:
     """How often each outcome came. Raises Finding, with the bytes."""
     dice = Random(seed)
@@ -145,7 +161,7 @@ def fuzz(target: FuzzTarget, inputs: int, seed: int) -> Counter[str]:
             if number % PROBE_EVERY == PROBE_EVERY - 1 or number == inputs - 1:
                 target.probe()
         except Finding as finding:
-            raise Finding(f"{target.name}, input {number} of seed {seed}: {finding}\npieces: {pieces!r}") from finding
+            raise Finding(f"{target.name}, input {number} of seed {seed}: {finding}\n{shown(pieces)}") from finding
         except Exception as error:
-            raise Finding(f"{target.name}, input {number} of seed {seed}: {error!r}\npieces: {pieces!r}") from error
+            raise Finding(f"{target.name}, input {number} of seed {seed}: {error!r}\n{shown(pieces)}") from error
     return verdicts

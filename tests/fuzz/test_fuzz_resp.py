@@ -25,7 +25,7 @@ def test_replies_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
             self._schedule()
 
     monkeypatch.setattr(RespConnection, "_filled", at_once)
-    assert "replies depend on how the bytes arrive" in finding_of(resp_target)
+    assert "answers depend on how the bytes arrive" in finding_of(resp_target)
 
 
 def test_commands_before_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_bytes_lost_between_two_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         return commands
 
     monkeypatch.setattr(CommandReader, "feed", careless)
-    assert "replies depend on how the bytes arrive" in finding_of(resp_target)
+    assert "answers depend on how the bytes arrive" in finding_of(resp_target)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from time import perf_counter
 
 import pytest
 
-from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.exchange import Exchange, Stream
 from epoxy.transport.limits import HttpLimits
 from tests.transport.http.harness import Keeper, RunningServer, bodies, get, until, with_server
 
@@ -202,3 +202,34 @@ def test_what_waits_for_its_turn_is_forgotten_with_its_connection() -> None:
         assert served == after < 400
 
     with_server(slow, story)
+
+
+def test_a_stream_is_the_last_answer_and_begins_when_its_turn_comes() -> None:
+    """Whatever was read behind its request: a second stream in its place would keep the first from ever ending."""
+    waiting: list[Exchange] = []
+    streams: list[Stream] = []
+    ended: list[Stream] = []
+
+    def handler(exchange: Exchange) -> None:
+        if exchange.request.path == b"/first":
+            waiting.append(exchange)
+            return
+        stream = exchange.stream(200, content_type=b"text/plain")
+        streams.append(stream)
+        stream.on_close(lambda: ended.append(stream))
+        stream.on_drain(stream.close)
+
+    async def story(server: RunningServer) -> None:
+        client = await server.dial()
+        client.send(get(b"/first") + get(b"/stream") * 5)
+        await until(lambda: bool(streams))
+        assert not streams[0].writable
+        waiting[0].respond(200, b"at last")
+        assert (await client.answer())[1] == b"at last"
+        assert (await client.rest()).endswith(b"0\r\n\r\n")
+        await until(lambda: not server.connections)
+        assert ended == streams
+        assert len(streams) == 1
+        assert server.connections.client_budget.bytes == 0
+
+    with_server(handler, story, HttpLimits(turn_s=0.0))

@@ -70,6 +70,8 @@ class HttpConnection(asyncio.Protocol):
             if exchange.stream_open:
                 break
             self._exchanges.popleft()
+            if self._stream is not None and self._stream.writable:  # It waited for this answer.
+                self._stream.drained()
             self._account.add(-exchange.size)
             self._unsent -= exchange.unsent
             exchange.lost()
@@ -94,7 +96,14 @@ class HttpConnection(asyncio.Protocol):
         return not self._write_paused and bool(self._exchanges) and self._exchanges[0] is exchange
 
     def attach_stream(self, stream: Stream) -> None:
+        """It is the last answer of its connection. Requests that were read behind its own are dropped: a second stream
+        would take its place, and the first would never end."""
         self._stream = stream
+        while self._unserved:
+            dropped = self._unserved.pop()
+            self._exchanges.pop()
+            self._account.add(-dropped.size)
+            dropped.lost()
         self._expect(ConnectionPhase.NOTHING)
         self.advance()
 
