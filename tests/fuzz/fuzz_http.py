@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from random import Random
 
 from epoxy.api.http.router import Api
+from epoxy.api.http.routes import signed_route
 from epoxy.api.metrics import Metrics
 from epoxy.codec.wire import encode_peer_request
+from epoxy.model.access import Access
 from epoxy.model.frames import PeerRequest
 from epoxy.model.records import ChangelogEntry
 from epoxy.transport.http.connections import Connections
@@ -121,7 +123,9 @@ class HttpTarget:
         self.node = HttpRegisters()
         self.replica = Replica()
         peers = PeerEndpoint(self.replica.handle, Authenticator(Verifier(PEER, SECRET)))
-        self.api = Api(self.node, Metrics(), {MESSAGE_PATH: peers, STREAM_PATH: peers})
+        of_peers = [("POST", MESSAGE_PATH), ("GET", STREAM_PATH)]
+        more = [signed_route(method, path, peers, Access.PEER) for method, path in of_peers]
+        self.api = Api(self.node, Metrics(), more=more)
         self.connections = Connections(100)
 
     def conversation(self, dice: Random) -> list[bytes]:
