@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 
 def party(me: str, **settings: object) -> Party:
-    return replace(party_of(CONFIG, me, b"x" * 16, first(CONFIG)), **settings)
+    return replace(party_of(CONFIG, me, (b"x" * 16,), first(CONFIG)), **settings)
 
 
 class Pair:
@@ -77,7 +77,7 @@ def test_what_is_put_is_heard_also_after_a_connection_was_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"secret": b"y" * 16}, {"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}]
+    "wrong", [{"secrets": (b"y" * 16,)}, {"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}]
 )
 def test_who_does_not_belong_is_not_heard(wrong: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
     async def story(pair: Pair) -> None:
@@ -190,6 +190,43 @@ def test_garbage_before_a_proof_ends_its_own_connection_and_nothing_else(name: s
 
     uvloop.run(play())
     assert failures == [], "an unexpected error ended the connection"
+
+
+def test_an_agent_of_the_version_before_is_told_which_one_this_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own code then says so in its log: the first word it compares is the version."""
+
+    async def story(pair: Pair) -> None:
+        reader, writer = await asyncio.open_connection(pair.address.host, pair.address.port)
+        old = replace(handshake.hello(party("a"), "b", b"n" * handshake.NONCE_BYTES), version="2")
+        writer.write(wire.encode_hello(old))
+        assert await reader.read() == wire.encode_hello(handshake.other_version())
+        writer.close()
+        assert "version '2' of the protocol; this node speaks 3" in str([vars(each) for each in caplog.records])
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
+
+
+def test_a_connection_of_a_secret_that_is_gone_ends_and_one_of_another_stays() -> None:
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        for end in (pair.listener, pair.dialer):
+            end.renew((b"x" * 16, b"y" * 16))
+            await asyncio.sleep(0)
+            assert pair.dialer.connected
+            end.renew((b"y" * 16,))
+            while pair.dialer.connected:
+                await asyncio.sleep(0)
+            while not pair.dialer.connected:
+                await asyncio.sleep(0.01)
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
 
 
 @pytest.mark.parametrize("wrong", [{"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}])

@@ -1,6 +1,8 @@
 """The control network: an outgoing connection to each peer, and an incoming one from each.
 
-Protocols, not streams: sending or receiving a heartbeat is one call, without a task switch.
+Protocols, not streams: sending or receiving a heartbeat is one call, without a task switch. What a connection carries
+is `link_session`'s: a handshake, then sealed frames; with `[tls]` all of it inside TLS, where both ends show
+certificates.
 """
 
 import asyncio
@@ -18,9 +20,12 @@ from epoxy.node.process.listening import listen
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect import handshake
 from epoxy.protocol.elect.config import ElectConfig
-from epoxy.protocol.elect.handshake import ElectHello, HandshakeRefused, Party
+from epoxy.protocol.elect.handshake import HandshakeRefused, Party
+from epoxy.protocol.elect.link_session import AcceptorSession, DialerSession, refusal
 from epoxy.protocol.elect.messages import Message
 from epoxy.protocol.elect.send_queue import SendQueue
+from epoxy.transport.http import listener
+from epoxy.transport.tls import ContextOf
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -35,7 +40,7 @@ BACKLOG_BYTES = 16_384
 
 Receive = Callable[[Message], None]
 PartyOf = Callable[[], Party]
-"""This node's side of a handshake. The lists of nodes in it may change while the agent runs."""
+"""This node's side of a handshake. The lists of nodes and the secrets in it may change while the agent runs."""
 
 encode = lru_cache(maxsize=4)(wire.encode)
 """Most peers get the same message at the same moment: a heartbeat to the leader and one to all others."""
@@ -44,8 +49,11 @@ encode = lru_cache(maxsize=4)(wire.encode)
 class Dialer:
     """The outgoing connection to one peer. Reconnects a heartbeat after it ends."""
 
-    def __init__(self, party_of: PartyOf, peer: str, address: Address, config: ElectConfig) -> None:
+    def __init__(
+        self, party_of: PartyOf, peer: str, address: Address, config: ElectConfig, tls: ContextOf | None = None
+    ) -> None:
         self._party_of = party_of
+        self._tls = tls
         self._peer = peer
         self._address = address
         self._retry_s = config.timing.hb_interval_ms / 1000
@@ -64,7 +72,12 @@ class Dialer:
 
     def _flush(self) -> None:
         if self._link is not None and self._link.has_room:
-            self._link.write(b"".join([encode(message) for message in self._queue.take()]))
+            self._link.send([encode(message) for message in self._queue.take()])
+
+    def renew(self, accepted: tuple[bytes, ...]) -> None:
+        """Other secrets are accepted now: a connection that was made with none of them ends."""
+        if self._link is not None and self._link.secret not in accepted:
+            self._link.close()
 
     async def run(self) -> None:
         while True:
@@ -86,7 +99,10 @@ class Dialer:
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: link, self._address.host, self._address.port)
+                host, tls = self._address.host, self._tls() if self._tls is not None else None
+                await loop.create_connection(
+                    lambda: link, host, self._address.port, ssl=tls, server_hostname=host if tls is not None else None
+                )
                 link.set_up(self._silence_ms)
                 await link.proved
             self._link, self._logged = link, ""
@@ -102,7 +118,7 @@ class ControlLink(asyncio.Protocol):
     """Frames out of a byte stream; an invalid one closes the connection."""
 
     def __init__(self) -> None:
-        self._commands = CommandReader(wire.LIMITS)
+        self._commands = CommandReader(wire.LINK_LIMITS)
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -110,19 +126,18 @@ class ControlLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            words = wire.skim(data) if self._commands.at_rest else None
-            for frame in self._commands.feed(data) if words is None else (words,):
+            for frame in self._commands.feed(data):
                 self.receive_frame(frame)
             if self._commands.fault is not None:
                 raise self._commands.fault
         except (HandshakeRefused, CodecError) as error:
-            self.refuse(error)
-            self.close()
+            self._part(self.refuse(error))
 
     def receive_frame(self, frame: list[bytes]) -> None:
         raise NotImplementedError
 
-    def refuse(self, error: Exception) -> None:
+    def refuse(self, error: Exception) -> bytes:
+        """Called before the connection is closed. Returns the last bytes to send."""
         raise NotImplementedError
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -137,6 +152,13 @@ class ControlLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _part(self, last: bytes) -> None:
+        if last and self._transport is not None:
+            self._transport.write(last)
+            self._transport.close()
+        else:
+            self.close()
+
 
 class OutgoingLink(ControlLink):
     """The dialer's side of a connection. After the handshake the peer sends nothing on it."""
@@ -146,9 +168,12 @@ class OutgoingLink(ControlLink):
         loop = asyncio.get_running_loop()
         self.proved: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[None] = loop.create_future()
-        self._party = party
         self._peer = peer
-        self._hello = handshake.hello(party, peer, secrets.token_bytes(handshake.NONCE_BYTES))
+        self._session = DialerSession(party, peer, secrets.token_bytes(handshake.NONCE_BYTES))
+
+    @property
+    def secret(self) -> bytes:
+        return self._session.secret
 
     @property
     def has_room(self) -> bool:
@@ -164,19 +189,21 @@ class OutgoingLink(ControlLink):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.write(wire.encode_hello(self._hello))
+        self.write(self._session.greeting)
 
     def receive_frame(self, frame: list[bytes]) -> None:
         if self.proved.done():
             raise HandshakeRefused(f"{self._peer!r} sent a message on a connection that it should only read")
-        second, proof = wire.decode_hello(frame)
-        handshake.check_hello(self._party, second)
-        handshake.check_proof(self._party.secret, "acceptor", self._hello, second, proof)
-        self.write(wire.encode_proof(handshake.prove(self._party.secret, "dialer", self._hello, second)))
+        self.write(self._session.conclude(frame))
         self.proved.set_result(None)
 
-    def refuse(self, error: Exception) -> None:
+    def send(self, messages: list[bytes]) -> None:
+        """Seals are numbered, so each is made when its frame leaves."""
+        self.write(b"".join([self._session.seal(message) for message in messages]))
+
+    def refuse(self, error: Exception) -> bytes:
         self._end(error)
+        return b""
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -193,16 +220,17 @@ class OutgoingLink(ControlLink):
 class LinkListener:
     """Accepts all peers. A new connection of a peer replaces its old one."""
 
-    def __init__(self, party_of: PartyOf, receive: Receive) -> None:
+    def __init__(self, party_of: PartyOf, receive: Receive, tls: ContextOf | None = None) -> None:
         self.party_of = party_of
+        self._tls = tls
         self.receive = receive
         self._incoming: dict[IncomingLink, None] = {}
         """In the order of their arrival."""
         self._logged = ""
-        self._server: asyncio.Server | None = None
+        self._server: listener.Listener | None = None
 
     async def start(self, address: Address) -> None:
-        opening = asyncio.get_running_loop().create_server(lambda: IncomingLink(self), address.host, address.port)
+        opening = listener.listen(lambda: IncomingLink(self), address.host, address.port, self._tls)
         self._server = await listen("node.listen", address, opening)
 
     def close(self) -> None:
@@ -229,6 +257,12 @@ class LinkListener:
             if link.sender and link.sender not in known:
                 link.close()
 
+    def renew(self, accepted: tuple[bytes, ...]) -> None:
+        """Other secrets are accepted now: connections that were made with none of them end."""
+        for link in list(self._incoming):
+            if link.sender and link.secret not in accepted:
+                link.close()
+
     def replace_older(self, newcomer: "IncomingLink") -> None:
         for link in list(self._incoming):
             if link is not newcomer and link.sender == newcomer.sender:
@@ -246,10 +280,17 @@ class IncomingLink(ControlLink):
 
     def __init__(self, listener: LinkListener) -> None:
         super().__init__()
-        self.sender = ""
         self._listener = listener
-        self._hellos: tuple[ElectHello, ElectHello] | None = None
+        self._session = AcceptorSession()
         self._late = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
+
+    @property
+    def sender(self) -> str:
+        return self._session.sender
+
+    @property
+    def secret(self) -> bytes:
+        return self._session.secret
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -261,34 +302,17 @@ class IncomingLink(ControlLink):
         self._listener.leave(self)
 
     def receive_frame(self, frame: list[bytes]) -> None:
-        if self.sender:
-            self._on_message(frame)
-        elif self._hellos is None:
-            self._on_hello(frame)
+        session = self._session
+        if session.sender:
+            self._listener.receive(session.open(frame))
+        elif session.is_greeted:
+            session.conclude(frame)
+            self._late.cancel()
+            self._listener.replace_older(self)
         else:
-            self._on_proof(frame)
+            nonce = secrets.token_bytes(handshake.NONCE_BYTES)
+            self.write(session.greet(self._listener.party_of(), frame, nonce))
 
-    def refuse(self, error: Exception) -> None:
+    def refuse(self, error: Exception) -> bytes:
         self._listener.log_refusal(str(error))
-
-    def _on_hello(self, frame: list[bytes]) -> None:
-        party = self._listener.party_of()
-        first, _ = wire.decode_hello(frame)
-        handshake.check_hello(party, first)
-        second = handshake.hello(party, first.sender, secrets.token_bytes(handshake.NONCE_BYTES))
-        self._hellos = first, second
-        self.write(wire.encode_hello(second, handshake.prove(party.secret, "acceptor", first, second)))
-
-    def _on_proof(self, frame: list[bytes]) -> None:
-        assert self._hellos is not None
-        secret = self._listener.party_of().secret
-        handshake.check_proof(secret, "dialer", *self._hellos, wire.decode_proof(frame))
-        self.sender = self._hellos[0].sender
-        self._late.cancel()
-        self._listener.replace_older(self)
-
-    def _on_message(self, frame: list[bytes]) -> None:
-        message = wire.decode(frame)
-        if message.node != self.sender:
-            raise HandshakeRefused(f"{self.sender!r} sent a message in the name of {message.node!r}")
-        self._listener.receive(message)
+        return refusal(error)

@@ -134,7 +134,7 @@ class Agent:
     def _party_of(self) -> Party:
         settings, elector = self.settings, self.elector
         lists = elector.lists if elector.knows_lists else None
-        return party_of(settings.config, settings.me, settings.secret, lists)
+        return party_of(settings.config, settings.me, (settings.secret,), lists)
 
     def _update_peers(self) -> None:
         """Connect to all nodes that are counted, and to no others. Called whenever the lists may have changed."""

@@ -15,6 +15,9 @@ SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 7)
 BABBLED = 0.3
 """Share of the seeds with encoded messages, which alone limit epochs to 64 bits."""
 
+TAMPERED = 0.5
+"""Share of the seeds with encoded messages in which a man in the middle touches some of them."""
+
 ROLLED = 5
 """One seed in this many has a change of nodes."""
 
@@ -49,6 +52,9 @@ def generate(seed: int, *, n: int | None = None) -> ElectPlan:
     babble = Random(f"elect/babble/{seed}")
     if plan.encoded and babble.random() < BABBLED:
         plan = replace(plan, babble_ms=babble.randrange(1, faults_end_ms))
+    tap = Random(f"elect/tampering/{seed}")
+    if plan.encoded and tap.random() < TAMPERED:
+        plan = replace(plan, weather=replace(plan.weather, tampering=tap.choice((0.01, 0.1))))
     return changed(Random(f"elect/rolls/{seed}"), plan) if seed % ROLLED == ROLLED - 1 and n is None else plan
 
 

@@ -1,16 +1,21 @@
 """An intruder that knows names, addresses, config and protocol, but not the secret; and a member that sends an
 impossible epoch."""
 
+from contextlib import suppress
+from random import Random
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from epoxy.protocol.elect import heartbeats
 from epoxy.protocol.elect.elector import Elector
+from epoxy.protocol.elect.handshake import HandshakeRefused
 from epoxy.protocol.elect.messages import Announce
-from epoxy_sim.elect.admission import admits
+from epoxy_sim.elect.tampering import TappedLink
 
 if TYPE_CHECKING:
+    from epoxy.protocol.elect.handshake import Party
+    from epoxy_sim.elect.machine import ElectMachine
     from epoxy_sim.elect.simulation import ElectSimulation
 
 PACE_US = 700_000
@@ -35,14 +40,21 @@ class Stranger:
     def __init__(self, cluster: "ElectSimulation") -> None:
         self._cluster = cluster
         self._epoch = EPOCHS
+        self._dice = Random(0)
 
     def speak(self) -> None:
         """To every node, in the name of every other."""
         for listener in self._cluster.machines.values():
             for victim in self._cluster.machines.values():
-                party = replace(victim.party, secret=b"a guess")
-                if victim is not listener and admits(party, listener.party):
-                    self._epoch += 1
-                    address = str(victim.config.node(victim.name).server)
-                    listener.receive(Announce(epoch=self._epoch, node=victim.name, address=address), listener.life)
+                party = replace(victim.party, secrets=(b"a guess",))
+                if victim is not listener:
+                    self._claim(party, listener)
         self._cluster.world.after(PACE_US, self.speak)
+
+    def _claim(self, party: "Party", listener: "ElectMachine") -> None:
+        """To lead the next epoch, over a connection of its own."""
+        self._epoch += 1
+        claim = Announce(epoch=self._epoch, node=party.me, address="stranger:1")
+        with suppress(HandshakeRefused):
+            for message in TappedLink(self._dice).carry(claim, (party, listener.party), 0.0):
+                listener.receive(message, listener.life)

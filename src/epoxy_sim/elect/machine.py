@@ -77,7 +77,7 @@ class ElectMachine:
         lists = agent.lists if isinstance(agent, Elector) and agent.knows_lists else None
         if self._party is None or (lists, self.config) != self._known:
             self._known = lists, self.config
-            self._party = party_of(self.config, self.name, SECRET, lists)
+            self._party = party_of(self.config, self.name, (SECRET,), lists)
         return self._party
 
     def local_ms(self) -> int:

@@ -4,13 +4,14 @@ docs/protocol/elect.md; each of the others takes out one of our own rules."""
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, lists, rules, votes
+from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, link_session, lists, rules, votes
 from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.handshake import ElectHello
 from epoxy.protocol.elect.lists import ListFloor, Lists, NodeList
 from epoxy.protocol.elect.messages import Heartbeat, Message, Offer
 from epoxy.protocol.elect.send_queue import SendQueue
@@ -126,7 +127,13 @@ def drop_the_new(self: SendQueue, message: Message) -> None:
         waiting[len(waiting)] = message
 
 
-mutant(handshake, "check_proof", "8-anyone-may-speak", "no secret is asked for")(nothing)
+@mutant(handshake, "check_proof", "8-anyone-may-speak", "no secret is asked for")
+def take_any_proof(secrets: Sequence[bytes], side: str, first: ElectHello, second: ElectHello, proof: str) -> bytes:
+    return secrets[0]
+
+
+MUTANTS.also("8-anyone-may-speak", link_session, "is_sealed")(always)
+mutant(link_session, "is_sealed", "unsealed", "frames after the handshake are believed without their seals")(always)
 mutant(lists, "compatible", "9-any-config", "peers with another list are accepted", since=100)(always)
 mutant(rules, "is_worse", "no-judgement", "a voter does not compare positions", since=210)(never)
 mutant(rules, "has_closed", "resigned-is-closed", "resigning counts before the server is closed")(always)

@@ -3,14 +3,13 @@
 from random import Random
 from typing import TYPE_CHECKING
 
-from epoxy.codec.resp import CommandReader
-from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect.handshake import Party
 from epoxy.protocol.elect.messages import Announce, Message
 from epoxy.protocol.elect.send_queue import SendQueue
 from epoxy_sim.elect.admission import admits
 from epoxy_sim.elect.judge import ElectJudge
 from epoxy_sim.elect.plan import ElectPlan, ElectWeather
+from epoxy_sim.elect.tampering import TappedLink
 from epoxy_sim.world import World
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ class ElectNetwork:
         self._encoded = plan.encoded
         self._blocked: list[Cut] = []
         self._queues: dict[Way, SendQueue] = {}
+        self._links: dict[Way, TappedLink] = {}
+        self._tap = Random(f"elect/tap/{plan.seed}")
         self._admitted: dict[tuple[Party, Party], bool] = {}
         self._last_us: dict[tuple[str, str, str], int] = {}
 
@@ -97,8 +98,11 @@ class ElectNetwork:
             lost = cut or self._dice.random() < self.weather.loss
             if self._world.trace is not None:
                 self._judge.told(sender, to, message, lost)
-            if not lost:
-                self._deliver(sender, receiver, self._over_the_wire(message))
+            if lost:
+                self._link((sender.name, to)).lose()
+            else:
+                for believed in self._over_the_wire(sender, receiver, message):
+                    self._deliver(sender, receiver, believed)
 
     def _deliver(self, sender: "ElectMachine", receiver: "ElectMachine", message: Message) -> None:
         life = receiver.life
@@ -120,8 +124,17 @@ class ElectNetwork:
             self._admitted[ends] = admits(*ends)
         return self._admitted[ends]
 
-    def _over_the_wire(self, message: Message) -> Message:
+    def _over_the_wire(self, sender: "ElectMachine", receiver: "ElectMachine", message: Message) -> list[Message]:
         if not self._encoded:
-            return message
-        (command,) = CommandReader(wire.LIMITS).feed(wire.encode(message))
-        return wire.decode(command)
+            return [message]
+        link, ends = self._link((sender.name, receiver.name)), (sender.party, receiver.party)
+        return link.carry(message, ends, self.weather.tampering)
+
+    def _link(self, way: Way) -> TappedLink:
+        if way not in self._links:
+            self._links[way] = TappedLink(self._tap)
+        return self._links[way]
+
+    @property
+    def tampered(self) -> int:
+        return sum(link.tampered for link in self._links.values())

@@ -47,12 +47,13 @@ class ElectFault(Struct, frozen=True, kw_only=True):
 
 class ElectWeather(Struct, frozen=True, kw_only=True):
     """`loss`: of messages whose connection breaks under them. `slow_order`: of orders that the server takes long to
-    carry out."""
+    carry out. `tampering`: of encoded messages that a man in the middle changes, repeats, leaves out or adds to."""
 
     delay_us: int = 500
     jitter: float = 1.0
     loss: float = 0.0
     slow_order: float = 0.0
+    tampering: float = 0.0
 
 
 class Roll(Struct, frozen=True, kw_only=True):

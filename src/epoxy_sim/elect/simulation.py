@@ -77,7 +77,7 @@ class ElectSimulation(Simulation[ElectPlan]):
         return {
             "operations": self._writes,
             "paths": {"acknowledged": self.judge.acked},
-            "faults": dict(self.struck),
+            "faults": {**self.struck, "tampered": self.network.tampered},
             "verdicts": {"elections": self.judge.elections, "openings": self.judge.openings},
         }
 

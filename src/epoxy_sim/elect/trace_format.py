@@ -37,6 +37,8 @@ def describe(plan: ElectPlan) -> Iterator[str]:
         yield f"clocks: {', '.join(drifting)}"
     if plan.stranger:
         yield "a stranger without the secret sends messages to all nodes"
+    if weather.tampering:
+        yield f"a man in the middle touches {weather.tampering:.0%} of the messages"
     if plan.babble_ms:
         yield f"at {plan.babble_ms} ms all nodes hear of the last epoch there is"
     if plan.odd:

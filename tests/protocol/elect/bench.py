@@ -74,7 +74,7 @@ class Seat:
     @property
     def party(self) -> Party:
         lists = self.elector.lists if self.elector.knows_lists else None
-        return party_of(self.config, self.name, b"a secret of a table", lists)
+        return party_of(self.config, self.name, (b"a secret of a table",), lists)
 
     def restart(self) -> None:
         self.elector = self._new()

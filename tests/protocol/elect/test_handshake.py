@@ -13,7 +13,7 @@ SECRET = b"sixteen bytes or more"
 
 
 def party(me: str, names: str = "abc", **settings: object) -> Party:
-    return replace(party_of(config_of(names), me, SECRET, first(config_of(names))), **settings)
+    return replace(party_of(config_of(names), me, (SECRET,), first(config_of(names))), **settings)
 
 
 def test_two_nodes_of_a_cluster_understand_each_other() -> None:
@@ -23,7 +23,7 @@ def test_two_nodes_of_a_cluster_understand_each_other() -> None:
 @pytest.mark.parametrize(
     ("stranger", "words"),
     [
-        (party("a", secret=b"a guess of the same kind"), "cluster.secret_file"),
+        (party("a", secrets=(b"a guess of the same kind",)), "cluster.secret_file"),
         (party("a", cluster="other"), "cluster.name"),
         (party("z"), "nodes.id"),
         (party("a", config_hash="another"), "timing: 'a' has other timing"),
@@ -52,7 +52,7 @@ def test_a_proof_cannot_be_sent_back_or_used_again() -> None:
     first = handshake.hello(party("a"), "b", b"1" * handshake.NONCE_BYTES)
     second = handshake.hello(party("b"), "a", b"2" * handshake.NONCE_BYTES)
     proof = handshake.prove(SECRET, "acceptor", first, second)
-    handshake.check_proof(SECRET, "acceptor", first, second, proof)
+    handshake.check_proof((SECRET,), "acceptor", first, second, proof)
     for side, other in (("dialer", second), ("acceptor", replace(second, nonce="33" * handshake.NONCE_BYTES))):
         with pytest.raises(HandshakeRefused):
-            handshake.check_proof(SECRET, side, first, other, proof)
+            handshake.check_proof((SECRET,), side, first, other, proof)

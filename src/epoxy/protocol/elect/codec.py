@@ -27,7 +27,13 @@ MAX_LISTS_BYTES = 24_576
 """Two lists of 15 nodes with the longest host names."""
 
 LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=MAX_LISTS_BYTES, command_bytes=MAX_LISTS_BYTES + 1024)
-"""The longest frame carries the lists of nodes; the usual one, a heartbeat, has 13 fields of at most 32 bytes."""
+"""The longest message carries the lists of nodes; the usual one, a heartbeat, has 13 fields of at most 32 bytes."""
+
+MAX_SEALED_BYTES = MAX_LISTS_BYTES + 2048
+"""A message with the headers of its words."""
+
+LINK_LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=MAX_SEALED_BYTES, command_bytes=MAX_SEALED_BYTES + 64)
+"""Of what arrives on a connection: the lines of the handshake, then frames of a seal and a message (`link_session`)."""
 
 
 HEARTBEAT_WORDS = 13

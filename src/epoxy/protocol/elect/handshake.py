@@ -1,15 +1,18 @@
 """The handshake on the control port: three lines, in which both sides prove that they hold the cluster's secret.
 
-    dialer    HELLO 2 <cluster> <dialer> <acceptor> <config hash> <lists> <nonce>
-    acceptor  HELLO 2 <cluster> <acceptor> <dialer> <config hash> <lists> <nonce> <proof>
+    dialer    HELLO 3 <cluster> <dialer> <acceptor> <config hash> <lists> <nonce>
+    acceptor  HELLO 3 <cluster> <acceptor> <dialer> <config hash> <lists> <nonce> <proof>
     dialer    PROOF <proof>
 
 A proof is an HMAC-SHA256 under the secret over both HELLOs and the side it is from, so it can be neither replayed nor
-reflected. The hash of the config and the lists of nodes are compared first: nodes with different timing, or whose lists
-do not follow each other, refuse each other, and the error names the setting for the operator.
+reflected. The key of the frames that follow is made in the same way. While a secret is being replaced a node holds two:
+the acceptor proves with its first one, the dialer takes any of its own and answers with the same. The hash of the
+config and the lists of nodes are compared first: nodes with different timing, or whose lists do not follow each other,
+refuse each other, and the error names the setting for the operator.
 """
 
 import hmac
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -17,13 +20,19 @@ from msgspec.structs import astuple
 from epoxy.protocol.elect.config import ElectConfig, fingerprint
 from epoxy.protocol.elect.lists import Lists, applied, compatible, unknown
 
-VERSION = "2"
+VERSION = "3"
+"""2 had no seals. An agent of another version is told this one, and logs it."""
+
 NONCE_BYTES = 16
 """128 bits are never drawn twice."""
 
 
 class HandshakeRefused(Exception):
     """Why a handshake failed. Names the setting to look at."""
+
+
+class OtherVersion(HandshakeRefused):
+    """The other side speaks another version of the protocol."""
 
 
 class Party(Struct, frozen=True, kw_only=True):
@@ -33,19 +42,20 @@ class Party(Struct, frozen=True, kw_only=True):
     me: str
     config_hash: str
     lists: str
-    secret: bytes
+    secrets: tuple[bytes, ...]
+    """The first is spoken, all are accepted."""
     known: frozenset[str]
     """The ids of the nodes it accepts."""
 
 
-def party_of(config: ElectConfig, me: str, secret: bytes, lists: Lists | None) -> Party:
+def party_of(config: ElectConfig, me: str, secrets: tuple[bytes, ...], lists: Lists | None) -> Party:
     """`lists`: those that count; None for a node without a record, which knows only its file."""
     return Party(
         cluster=config.cluster,
         me=me,
         config_hash=fingerprint(config),
         lists=lists.words() if lists is not None else unknown(config),
-        secret=secret,
+        secrets=secrets,
         known=frozenset((applied(lists, config) if lists is not None else config).others(me)),
     )
 
@@ -79,7 +89,9 @@ def hello(party: Party, receiver: str, nonce: bytes) -> ElectHello:
 
 def check_hello(party: Party, theirs: ElectHello) -> None:
     if theirs.version != VERSION:
-        raise HandshakeRefused(f"version {theirs.version!r} of the protocol; this node speaks {VERSION}")
+        raise OtherVersion(
+            f"version {theirs.version!r} of the protocol; this node speaks {VERSION}: run the same release everywhere"
+        )
     if theirs.cluster != party.cluster:
         raise HandshakeRefused(f"cluster.name: {theirs.cluster!r}; this node is in {party.cluster!r}")
     if theirs.receiver != party.me:
@@ -95,11 +107,25 @@ def check_hello(party: Party, theirs: ElectHello) -> None:
         )
 
 
+def other_version() -> ElectHello:
+    """The answer to a HELLO of another version: a HELLO that tells nothing but the version of this node. All versions
+    look at it first."""
+    return ElectHello(version=VERSION, cluster="", sender="", receiver="", config_hash="", lists="", nonce="")
+
+
 def prove(secret: bytes, side: str, first: ElectHello, second: ElectHello) -> str:
-    said = "\n".join(["elect", side, *first.words(), *second.words()])
-    return hmac.digest(secret, said.encode(), "sha256").hex()
+    return derive(secret, side, first, second).hex()
 
 
-def check_proof(secret: bytes, side: str, first: ElectHello, second: ElectHello, proof: str) -> None:
-    if not hmac.compare_digest(prove(secret, side, first, second).encode(), proof.encode()):
-        raise HandshakeRefused("cluster.secret_file: the other side has a different secret")
+def derive(secret: bytes, purpose: str, first: ElectHello, second: ElectHello) -> bytes:
+    """Words of a HELLO hold no line end, so no two handshakes and purposes have the same input."""
+    said = "\n".join(["elect", purpose, *first.words(), *second.words()])
+    return hmac.digest(secret, said.encode(), "sha256")
+
+
+def check_proof(secrets: Sequence[bytes], side: str, first: ElectHello, second: ElectHello, proof: str) -> bytes:
+    """The secret that the proof was made with."""
+    for secret in secrets:
+        if hmac.compare_digest(prove(secret, side, first, second).encode(), proof.encode()):
+            return secret
+    raise HandshakeRefused("cluster.secret_file: the other side has a different secret")
