@@ -14,10 +14,13 @@ from epoxy.model.cluster import FIRST_SYSTEM_KEY
 ACCESS_KEY = FIRST_SYSTEM_KEY + b"/access"
 """Holds the AccessTable: replicated, and changed by compare-and-set, like any mutable key."""
 
+USAGE_KEYS = FIRST_SYSTEM_KEY + b"/usage/"
+"""Begin the keys of what each replica counted for quotas of bytes; its id follows."""
+
 MAX_GRANTS = 1_000
 MAX_PREFIXES = 16
-"""Of one grant; and as many pools. With names of 64 bytes and prefixes of 128 the table stays below the longest
-value."""
+"""Of one grant; and as many pools. A table of the most grants with the most prefixes would be longer than a value can
+be: the change that makes it so is refused."""
 
 MAX_NAME_BYTES = 64
 MAX_SAN_BYTES = 256

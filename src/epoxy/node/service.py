@@ -28,6 +28,7 @@ from epoxy.model.writes import (
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.control import AccessControl
 from epoxy.node.access.guesses import Guesses
+from epoxy.node.access.quotas import Quotas
 from epoxy.node.commit_feed import CommitFeed
 from epoxy.node.keys.backfill import Backfill
 from epoxy.node.keys.changelog_gc import ChangelogGc
@@ -102,6 +103,7 @@ class Node:
         self.ordered = OrderedEngine(self.me, store, None, transport, clock, dice, self._alarm)
         self.failures = self.ordered.failures = self.driver.failures
         self.access = AccessControl(self.driver, store, dice, self._alarm, is_open=auth_of(settings) == "open")
+        self.quotas = Quotas(self.access, self.driver, store, dice)
         self.ordered.terms.decided_end = self._decided_end
         self.ordered.terms.decide_end = self._decide_end
         self.replica.ordered = self.ordered.handle
@@ -171,6 +173,7 @@ class Node:
             admission.stop()
         self.ordered.stop()
         self.access.stop()
+        self.quotas.stop()
         if self.scrubber is not None:
             self.scrubber.stop()
         if self._retiming is not None:

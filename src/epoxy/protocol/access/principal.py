@@ -9,7 +9,20 @@ class Principal:
     """A client that has shown a token or a certificate. `reads`, `writes` and so on: whether it has the role at all;
     `may_...` also looks at prefixes and pools."""
 
-    __slots__ = ("_pools", "_prefixes", "calls", "grant", "name", "operates", "reads", "reads_all", "works", "writes")
+    __slots__ = (
+        "_pools",
+        "_prefixes",
+        "calls",
+        "grant",
+        "name",
+        "operates",
+        "reads",
+        "reads_all",
+        "requests_per_s",
+        "stored_bytes",
+        "works",
+        "writes",
+    )
 
     def __init__(self, grant: Grant) -> None:
         self.grant = grant
@@ -23,6 +36,9 @@ class Principal:
         self.operates = satisfies(grant.roles, Access.OPERATE)
         self.reads_all = self.reads and not grant.prefixes
         """Every key: an answer from a cache needs no look at the key."""
+        self.requests_per_s = grant.requests_per_s
+        self.stored_bytes = grant.stored_bytes
+        """Quotas; 0: none."""
 
     def has(self, access: Access) -> bool:
         """Whether it has a role for this, for some key, name or pool."""
