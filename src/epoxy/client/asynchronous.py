@@ -11,6 +11,7 @@ import msgspec
 from epoxy.client import backup_calls, calls, scrub_calls
 from epoxy.client.actors import AsyncActors
 from epoxy.client.async_pool import AsyncPool, pieces
+from epoxy.client.auth import AsyncAuth
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import HttpResponse
@@ -51,6 +52,11 @@ class AsyncClient(Pooled[AsyncPool]):
     def actors(self) -> AsyncActors:
         """Actors, and the workers that host them."""
         return AsyncActors(self)
+
+    @property
+    def auth(self) -> AsyncAuth:
+        """Tokens and grants, for operators; and who this client is."""
+        return AsyncAuth(self)
 
     async def changes(
         self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True

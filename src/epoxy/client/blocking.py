@@ -10,6 +10,7 @@ import msgspec
 
 from epoxy.client import backup_calls, calls, scrub_calls
 from epoxy.client.actors import Actors
+from epoxy.client.auth import Auth
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import HttpResponse
@@ -54,6 +55,11 @@ class Client(Pooled[BlockingPool]):
     def actors(self) -> Actors:
         """Actors, and the workers that host them."""
         return Actors(self)
+
+    @property
+    def auth(self) -> Auth:
+        """Tokens and grants, for operators; and who this client is."""
+        return Auth(self)
 
     def changes(
         self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True
