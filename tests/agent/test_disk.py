@@ -62,3 +62,13 @@ def test_a_disk_that_cannot_save_says_so(tmp_path: Path) -> None:
     (tmp_path / "record.new").mkdir()
     with pytest.raises(StoreFailed, match="cannot be saved"):
         disk.save(RECORD)
+
+
+@pytest.mark.parametrize("field", ["epoch", "leader_epoch"])
+def test_a_record_with_an_impossible_epoch_is_refused_with_the_way_out(tmp_path: Path, field: str) -> None:
+    """An earlier release may have believed a message with the last epoch there is, and saved it."""
+    Disk(tmp_path, "c", "a").save(replace(RECORD, **{field: 2**64 - 1}))
+    with pytest.raises(StoreRefused, match=r"epoch 18446744073709551615 cannot be.*: empty .* lost its disk"):
+        Disk(tmp_path, "c", "a").load()
+    Disk(tmp_path, "c", "a").save(replace(RECORD, **{field: 2**63 - 1}))
+    assert Disk(tmp_path, "c", "a").load() is not None

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.protocol.elect.epochs import is_possible
 from epoxy.protocol.elect.terms import ElectRecord
 
 FORMAT = "epoxy-elect-1"
@@ -40,6 +41,12 @@ class Disk:
             raise StoreRefused(f"{self._path}: is damaged: {error}") from error
         if (kept.format, kept.cluster, kept.node) != (FORMAT, self._cluster, self._node):
             raise StoreRefused(f"{self._path}: belongs to {kept.node!r} of {kept.cluster!r}, format {kept.format}")
+        highest = max(kept.record.epoch, kept.record.leader_epoch)
+        if not is_possible(highest):
+            raise StoreRefused(
+                f"{self._path}: epoch {highest} cannot be, no cluster has had so many elections: empty "
+                f"{self._path.parent} to join as a node that has lost its disk, one node at a time"
+            )
         return kept.record
 
     def save(self, record: ElectRecord) -> None:

@@ -188,6 +188,9 @@ def show(report: AgentStatus) -> None:
     output.row("asked", f"{report.node}, guard {'there' if report.guard else 'MISSING'}")
     if report.handing is not None:
         output.row("handing over", f"to {report.handing}; writes wait")
+    if report.implausible:
+        words = f"{report.implausible} messages with an impossible epoch ignored: see this agent's log for the node"
+        output.row("ALARM", words)
     missing = [node.id for node in report.nodes if node.state in ("fresh", "unknown")]
     if report.leader_epoch <= 1 and report.primary is None and missing:
         output.row("new cluster", f"it begins when every agent has met every other; not yet: {', '.join(missing)}")

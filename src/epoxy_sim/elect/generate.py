@@ -18,6 +18,12 @@ BABBLED = 0.3
 TAMPERED = 0.5
 """Share of the seeds with encoded messages in which a man in the middle touches some of them."""
 
+AWAY = 0.5
+"""Share of the seeds with three or more nodes and a past in which one of them was away for most of it."""
+
+EPOCHS_AHEAD = (1_000, (1 << 32) - 5, 1 << 40, 1 << 62)
+"""Two that one other node is believed, two that only a majority is."""
+
 ROLLED = 5
 """One seed in this many has a change of nodes."""
 
@@ -52,6 +58,9 @@ def generate(seed: int, *, n: int | None = None) -> ElectPlan:
     babble = Random(f"elect/babble/{seed}")
     if plan.encoded and babble.random() < BABBLED:
         plan = replace(plan, babble_ms=babble.randrange(1, faults_end_ms))
+    away = Random(f"elect/away/{seed}")
+    if plan.begun and not plan.odd and size >= 3 and away.random() < AWAY:
+        plan = replace(plan, ahead=away.choice(EPOCHS_AHEAD))
     tap = Random(f"elect/tampering/{seed}")
     if plan.encoded and tap.random() < TAMPERED:
         plan = replace(plan, weather=replace(plan.weather, tampering=tap.choice((0.01, 0.1))))

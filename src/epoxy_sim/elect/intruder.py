@@ -24,16 +24,27 @@ EPOCHS = 100
 
 
 LAST_EPOCH = 2**64 - 1
+SMALLER_EPOCH = 2**40
+"""One that a majority would be believed."""
 
 
 def babble(cluster: "ElectSimulation") -> None:
-    """Every node receives from every other, once, a heartbeat with the last epoch there is."""
-    for listener in cluster.machines.values():
-        for speaker in cluster.machines.values():
-            agent = speaker.agent
-            if speaker is not listener and isinstance(agent, Elector):
-                said = heartbeats.heartbeat_of(agent, speaker.local_ms(), echo=0)
-                listener.receive(replace(said, epoch=LAST_EPOCH), listener.life)
+    """Every node receives from every other, once, a heartbeat with the last epoch there is; then, from one node alone,
+    a smaller one that no election has made either."""
+    machines = list(cluster.machines.values())
+    for listener in machines:
+        for speaker in machines:
+            tell(listener, speaker, LAST_EPOCH)
+    highest = max([machine.record.epoch for machine in machines if machine.record is not None], default=1)
+    for listener in machines:
+        tell(listener, machines[-1], highest + SMALLER_EPOCH)
+
+
+def tell(listener: "ElectMachine", speaker: "ElectMachine", epoch: int) -> None:
+    agent = speaker.agent
+    if speaker is not listener and isinstance(agent, Elector):
+        said = heartbeats.heartbeat_of(agent, speaker.local_ms(), echo=0)
+        listener.receive(replace(said, epoch=epoch), listener.life)
 
 
 class Stranger:

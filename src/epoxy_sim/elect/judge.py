@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 class ElectJudge:
-    def __init__(self, world: World, initial: str, machines: dict[str, "ElectMachine"]) -> None:
+    def __init__(self, world: World, initial: str, machines: dict[str, "ElectMachine"], begun: int = 1) -> None:
+        """`begun`: the highest epoch when the run begins."""
         self.acked = 0
         self.elections = 0
         self.openings = 0
         self._world = world
         self._machines = machines
-        self._winners: dict[int, str] = {1: initial}
+        self._winners: dict[int, str] = {1: initial, begun: initial}
+        self._highest = begun
         self._votes: dict[tuple[str, int], str] = {}
         self._holders: dict[int, set[str]] = {}
         self._needed: dict[int, int] = {}
@@ -42,6 +44,9 @@ class ElectJudge:
             f"{node} saves epoch {record.epoch} {record.voted_for}, leader {record.leader_epoch} {record.leader}"
         )
         self._remembered.add(node)
+        if record.epoch > self._highest + 1:
+            raise Violation("an epoch without an election", f"{node} goes from {self._highest} to {record.epoch}")
+        self._highest = max(self._highest, record.epoch)
         if record.lists is not None and not record.lists.is_joint and record.lists.stage > self._stage:
             self._in_force(record.lists)
         if self._winners.get(record.leader_epoch) != record.leader:

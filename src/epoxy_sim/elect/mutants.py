@@ -9,7 +9,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, link_session, lists, rules, votes
+from epoxy.protocol.elect import (
+    bootstrap,
+    candidacy,
+    changes,
+    epochs,
+    handshake,
+    heartbeats,
+    link_session,
+    lists,
+    rules,
+    votes,
+)
 from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.handshake import ElectHello
 from epoxy.protocol.elect.lists import ListFloor, Lists, NodeList
@@ -175,7 +186,9 @@ mutant(
     "a leader without a lease waits although some have voted later",
     since=820,
 )(never)
-mutant(rules, "is_plausible", "any-epoch", "an epoch far above all others is believed")(always)
+mutant(epochs, "is_plausible", "any-epoch", "an epoch far above all others is believed")(always)
+mutant(epochs, "is_common", "one-voice", "one node is believed an epoch that a majority would be")(always)
+mutant(epochs, "is_common", "left-behind", "a node that was away too long believes no majority")(never)
 
 
 @mutant(lists, "begun", "list-at-once", "a new list counts alone from the restart on")

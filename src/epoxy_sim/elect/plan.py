@@ -90,7 +90,10 @@ class ElectPlan(Struct, frozen=True, kw_only=True):
     encoded: bool
     rolls: tuple[Roll, ...] = ()
     babble_ms: int = 0
-    """When a node of the cluster sends the last epoch there is to all others; 0 is never."""
+    """When all nodes hear the last epoch there is from every other, and a smaller impossible one from one node; 0 is
+    never."""
+    ahead: int = 0
+    """The epoch that all nodes but the last begin with; the last was away since epoch 1. 0: all begin with 1."""
 
     @property
     def size(self) -> int:

@@ -43,14 +43,14 @@ class ElectSimulation(Simulation[ElectPlan]):
         super().__init__(plan, tracing=tracing)
         self.machines: dict[str, ElectMachine] = {}
         config = config_of(plan)
-        self.judge = ElectJudge(self.world, config.initial_primary, self.machines)
+        self.judge = ElectJudge(self.world, config.initial_primary, self.machines, begun=plan.ahead or 1)
         self.network: ElectNetwork = ElectNetwork(self.world, plan, self.judge)
         self.operator = ElectOperator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
         for name, rate in zip(NAMES, plan.skew, strict=False):
             theirs = odd_config(config) if plan.odd and name == NAMES[plan.odd - 1] else config
             self.machines[name] = ElectMachine(self, name, theirs, rate)
             if plan.begun and self.machines[name].listed:
-                self.machines[name].record = ElectRecord(leader=config.initial_primary)
+                self.machines[name].record = record_of(plan, name)
         self.network.machines = self.machines
         self.struck: Counter[str] = Counter()
         self.calm = False
@@ -193,6 +193,12 @@ def config_of(plan: ElectPlan, roll: Roll | None = None) -> ElectConfig:
         timing=plan.timing,
         min_replicas_to_write=roll.min_replicas if roll is not None else plan.min_replicas,
     )
+
+
+def record_of(plan: ElectPlan, name: str) -> ElectRecord:
+    """Of a node that has run before."""
+    epoch = plan.ahead if plan.ahead and name != NAMES[plan.n - 1] else 1
+    return ElectRecord(epoch=epoch, leader_epoch=epoch, leader=NAMES[0])
 
 
 def odd_config(config: ElectConfig) -> ElectConfig:

@@ -41,6 +41,8 @@ def describe(plan: ElectPlan) -> Iterator[str]:
         yield f"a man in the middle touches {weather.tampering:.0%} of the messages"
     if plan.babble_ms:
         yield f"at {plan.babble_ms} ms all nodes hear of the last epoch there is"
+    if plan.ahead:
+        yield f"{NAMES[plan.n - 1]} was away since epoch 1, the others have epoch {plan.ahead}"
     if plan.odd:
         yield f"{NAMES[plan.odd - 1]} has a file that lists only the first three nodes"
     for roll in plan.rolls:

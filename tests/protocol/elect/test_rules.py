@@ -66,8 +66,3 @@ def test_a_floor_rises_with_the_leader_that_is_answered_and_refuses_older_lists(
     assert not rules.grants(floor, ABC.stage, ABC.newest.digest)
     assert rules.grants(floor, BOTH.stage, BOTH.newest.digest)
     assert not rules.grants(floor, BOTH.stage, "another")
-
-
-def test_an_epoch_far_above_all_others_is_implausible() -> None:
-    assert rules.is_plausible(5 + rules.MOST_MISSED, 5)
-    assert not rules.is_plausible(6 + rules.MOST_MISSED, 5)

@@ -152,7 +152,9 @@ def test_votes_are_watched() -> None:
     with pytest.raises(Violation, match="told before it was durable"):
         seen.sends("c", Acceptance(epoch=5, node="c", candidate="b"), durable)
     with pytest.raises(Violation, match="a leader without an election"):
-        seen.saved("c", ElectRecord(epoch=9, leader_epoch=9, leader="b"))
+        seen.saved("c", ElectRecord(epoch=2, leader_epoch=2, leader="b"))
+    with pytest.raises(Violation, match="an epoch without an election"):
+        seen.saved("c", ElectRecord(epoch=9, leader_epoch=1, leader="a"))
 
 
 def test_a_forgotten_announcement_is_seen() -> None:

@@ -16,6 +16,7 @@ replicas is on one of the voters, and so on the winner.
 
 from epoxy.protocol.elect import bootstrap, candidacy, changes, handover, heartbeats, rules, votes
 from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.epochs import EpochBound
 from epoxy.protocol.elect.messages import (
     Acceptance,
     Announce,
@@ -46,7 +47,8 @@ class Elector(ElectorState):
         super().__init__(config, me, record, now_ms, draw)
         self.order: Order = Fence()
         self.implausible = 0
-        """Messages ignored because of an epoch that cannot be."""
+        """Messages ignored because of an epoch, or the number of a list, that cannot be."""
+        self._epoch_bound = EpochBound(self.highest_epoch, now_ms)
         self._ordered_ms = now_ms
         self._sent_state: ServerState | None = None
 
@@ -61,10 +63,11 @@ class Elector(ElectorState):
 
     def receive(self, message: Message, now_ms: int) -> list[Effect]:
         """The sender was authenticated as the node that the message names."""
-        claimed = max(message.epoch, message.leader_epoch) if isinstance(message, Heartbeat) else message.epoch
-        if not rules.is_plausible(claimed, self.highest_epoch):
+        if message.node not in self.peers:
+            return self._settle(now_ms)
+        if not self._epoch_bound.admits(message, self.lists, now_ms):
             self.implausible += 1
-        elif message.node in self.peers:
+        else:
             self.highest_epoch = max(self.highest_epoch, message.epoch)
             match message:
                 case Heartbeat():

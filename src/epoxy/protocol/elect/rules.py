@@ -10,9 +10,6 @@ from epoxy.protocol.elect.terms import ElectRecord, Mode, ReplicationPosition, S
 LIFE = 40
 """Bits for milliseconds in a stamp: 34 years. Above them is the life of the process that made it."""
 
-MOST_MISSED = 1 << 24
-"""Epochs that a node can have missed: one election each second for half a year. There are 2**64."""
-
 LIVES = 1 << 23
 """With this many lives to draw from, a stamp has 63 bits."""
 
@@ -81,12 +78,6 @@ def rank(config: ElectConfig, node: str, position: ReplicationPosition) -> tuple
 def may_judge(report: ServerReport) -> bool:
     """A vote compares positions, so this node's must be known, and must not grow after the vote."""
     return report.alive and report.mode is Mode.FENCED
-
-
-def is_plausible(epoch: int, seen: int) -> bool:
-    """An election raises the epoch by one. A node that reports one far above all others is faulty or lies; following it
-    would leave no epochs for later elections."""
-    return epoch <= seen + MOST_MISSED
 
 
 def is_new(epoch: int, record: ElectRecord) -> bool:
