@@ -54,6 +54,11 @@ INTERFACE = {
     "epoxy_rotten_rows",
     "epoxy_rotten_rows_repaired",
     "epoxy_rotten_rows_left",
+    "epoxy_grants",
+    "epoxy_access_version",
+    "epoxy_access_age_seconds",
+    "epoxy_access_refusals",
+    "epoxy_quota_refusals",
     "epoxy_wrong_tokens",
     "epoxy_wrong_tokens_slowed",
     "epoxy_audited_acts",
@@ -161,8 +166,29 @@ def node_with(**attributes: Any) -> Any:
         "repairs": SimpleNamespace(found=Counter(), repaired=0, rotten=()),
         "audit": AuditLog(),
         "guesses": Guesses(),
+        "access": access_with(),
+        "quotas": SimpleNamespace(refused={"requests": 0, "bytes": 0}),
+        "clock": SimpleNamespace(now_ms=lambda: 10_000.0),
     }
     return SimpleNamespace(**(standard | attributes))
+
+
+def access_with(**attributes: Any) -> Any:
+    table = SimpleNamespace(grants=())
+    return SimpleNamespace(**({"table": table, "version": 0, "confirmed_ms": None, "refusals": Counter()} | attributes))
+
+
+def test_grants_and_what_they_did_not_allow() -> None:
+    access = access_with(
+        table=SimpleNamespace(grants=(1, 2)), version=7, confirmed_ms=7_000.0, refusals=Counter(forbidden=3)
+    )
+    found = samples(Metrics(node_with(access=access, quotas=SimpleNamespace(refused={"requests": 5, "bytes": 0}))))
+    assert (found["epoxy_grants", ()], found["epoxy_access_version", ()]) == (2, 7)
+    assert found["epoxy_access_age_seconds", ()] == 3
+    assert found["epoxy_access_refusals_total", (("reason", "forbidden"),)] == 3
+    assert found["epoxy_access_refusals_total", (("reason", "unauthenticated"),)] == 0, "it rises from 0, for alerts"
+    assert found["epoxy_quota_refusals_total", (("quota", "requests"),)] == 5
+    assert found["epoxy_quota_refusals_total", (("quota", "bytes"),)] == 0
 
 
 def test_starts_and_refused_stores() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from epoxy.model.address import Address
 from epoxy.model.api import ReplicaView
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.errors import InvariantViolation
@@ -54,6 +55,24 @@ def test_an_inspection_that_everybody_answered_leaves_no_timer() -> None:
         sent[peer].answer(empty())
     assert [view.id for view in answers[0]] == [A, B, C]
     assert world.clock.pending == before
+
+
+# Who may do what
+
+
+def test_the_status_says_whether_clients_are_asked_and_which_grants_are_in_force() -> None:
+    world = World()
+    told = world.node.status()
+    assert (told.auth, told.open_listeners, told.grants, told.access_version) == ("open", [], 0, 0)
+    assert told.access_age_s is None
+    node = msgspec.structs.replace(world.node.settings.node, http=Address("0.0.0.0", 7800))
+    world.node.settings = msgspec.structs.replace(world.node.settings, node=node)
+    assert world.node.status().open_listeners == ["node.http 0.0.0.0:7800"]
+    world.node.access.is_open = False
+    world.node.access.confirmed_ms = world.clock.now
+    world.clock.advance(1_500)
+    told = world.node.status()
+    assert (told.auth, told.open_listeners, told.access_age_s) == ("tokens", [], 1.5)
 
 
 # How it is doing

@@ -19,6 +19,8 @@ from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.writes import Path
 from epoxy.node.access.audit import AuditOutcome
+from epoxy.node.access.control import REFUSALS
+from epoxy.node.report import access_age_s
 from epoxy.node.service import Node
 from epoxy.store.row_kinds import RowKind
 
@@ -127,6 +129,10 @@ def rotten_rows(node: Node) -> dict[str, int]:
     return {kind.name.lower(): node.repairs.found[kind] for kind in RowKind}
 
 
+def access_refusals(node: Node) -> dict[str, int]:
+    return {reason: node.access.refusals[reason] for reason in REFUSALS}
+
+
 def audited_acts(node: Node) -> dict[str, int]:
     return {outcome: node.audit.counts[outcome] for outcome in get_args(AuditOutcome)}
 
@@ -158,6 +164,11 @@ OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "rotten_rows", "Rows found rotten, by kind", rotten_rows, ("kind",)),
     Family(COUNTER, "rotten_rows_repaired", "Of these, repaired", lambda n: n.repairs.repaired),
     Family(GAUGE, "rotten_rows_left", "Of these, not repaired yet", lambda n: len(n.repairs.rotten)),
+    Family(GAUGE, "grants", "Grants that this node knows of", lambda n: len(n.access.table.grants)),
+    Family(GAUGE, "access_version", "Version of the table of grants in force here", lambda n: n.access.version),
+    Family(GAUGE, "access_age_seconds", "Since a quorum confirmed it", lambda n: access_age_s(n) or 0.0),
+    Family(COUNTER, "access_refusals", "Requests refused, by reason", access_refusals, ("reason",)),
+    Family(COUNTER, "quota_refusals", "Requests refused, by the quota reached", lambda n: n.quotas.refused, ("quota",)),
     Family(COUNTER, "wrong_tokens", "Clients with a token that is not in force", lambda n: n.guesses.wrong_total),
     Family(COUNTER, "wrong_tokens_slowed", "Of these, answered later", lambda n: n.guesses.slowed_total),
     Family(COUNTER, "audited_acts", "Acts of operators, and refusals, by outcome", audited_acts, ("outcome",)),

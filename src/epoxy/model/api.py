@@ -186,8 +186,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     `scrub_ended_at`: when all rows had been read and checked, in seconds since 1970.
     `clock_s`: seconds since 1970, by this node's clock. `invariant_violations`: seen by this process; not 0 means that
     data may be wrong. `flow_failures`: exceptions that only a bug explains. `compiled`: whether the hot
-    modules are (decision 0015). `url`: where others reach it, by its own
-    file.
+    modules are (decision 0015). `url`: where others reach it, by its own file. `auth`: "tokens", or "open": every
+    client may do everything; `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
+    `access_version`: of the table of grants in force; `access_age_s`: since it was last confirmed by a quorum.
     """
 
     id: Count
@@ -230,6 +231,11 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     compiled: bool = False
     url: str = ""
     start: StoreStart | None = None
+    auth: str = ""
+    open_listeners: list[str] = []
+    grants: Count = 0
+    access_version: Count = 0
+    access_age_s: float | None = None
 
 
 # Members

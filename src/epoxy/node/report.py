@@ -11,6 +11,7 @@ from epoxy.model.api import NodeReport, PeerStatus, ReplicaView, StoreStart
 from epoxy.model.cluster import ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.writes import Path
+from epoxy.node.process.auth import exposed_listeners
 from epoxy.node.timing import floor_ms
 
 if TYPE_CHECKING:
@@ -63,7 +64,24 @@ def report_of(node: "Node") -> NodeReport:
         compiled=__compiled__,
         url=node.settings.node.advertise_url,
         start=start_of(node),
+        auth="open" if node.access.is_open else "tokens",
+        open_listeners=open_listeners(node),
+        grants=len(node.access.table.grants),
+        access_version=node.access.version,
+        access_age_s=access_age_s(node),
     )
+
+
+def open_listeners(node: "Node") -> list[str]:
+    """Where clients of other machines may do everything."""
+    if not node.access.is_open:
+        return []
+    return [f"{name} {address}" for name, address in exposed_listeners(node.settings.node).items()]
+
+
+def access_age_s(node: "Node") -> float | None:
+    confirmed_ms = node.access.confirmed_ms
+    return (node.clock.now_ms() - confirmed_ms) / 1000 if confirmed_ms is not None else None
 
 
 def tolerated_failures(node: "Node") -> int:

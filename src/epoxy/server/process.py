@@ -36,6 +36,7 @@ from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
+from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
 from epoxy.server.certificates import Certificates
 from epoxy.server.listeners import LINKS_PATH, Listeners
@@ -190,6 +191,7 @@ class Process:
                 **{name.removeprefix("node."): str(address) for name, address in node.listeners.items()},
             },
         )
+        log_access(self.node)
         descriptors.log_lower_limit(self.settings.limits.connections, self._connections.limit)
 
     async def stop(self, hurry: asyncio.Event) -> None:

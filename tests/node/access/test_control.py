@@ -168,9 +168,9 @@ def test_after_a_start_it_reads_more_often_until_a_quorum_has_answered() -> None
     desk.node.clock.advance(2 * FIRST_POLL_MS)
     asked = [each for each in desk.node.transport.sent if isinstance(each.requests[-1], Read) and each.to == B]
     assert len(asked) == POLLS_UNDER_WAY, "and no more than two are under way"
-    assert not desk.access.is_caught_up
+    assert desk.access.confirmed_ms is None
     desk.answer_polls(None)
-    assert desk.access.is_caught_up
+    assert desk.access.confirmed_ms is not None
 
 
 def test_without_a_quorum_it_goes_on_with_what_it_knows() -> None:
@@ -179,7 +179,7 @@ def test_without_a_quorum_it_goes_on_with_what_it_knows() -> None:
     desk.access.start()
     desk.node.clock.advance(300_000)
     assert desk.access.of_token(TOKEN) is not None
-    assert not desk.access.is_caught_up
+    assert desk.access.confirmed_ms is None
 
 
 def test_a_grant_ends_by_the_clock_and_those_who_came_with_it_are_looked_up_again() -> None:

@@ -35,7 +35,7 @@ def test_anything_else_needs_a_choice_and_the_line_names_both(host: str) -> None
 
 def test_one_listener_that_others_reach_is_enough() -> None:
     settings = listening("127.0.0.1", "0.0.0.0")
-    assert list(exposed_listeners(settings.node)) == ["resp"]
+    assert list(exposed_listeners(settings.node)) == ["node.resp"]
     with pytest.raises(ConfigError, match=r"node\.resp 0\.0\.0\.0:2"):
         auth_of(settings)
 

@@ -9,6 +9,7 @@ no token is accepted.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -39,6 +40,9 @@ POLLS_UNDER_WAY = 2
 MAX_TRIES = 8
 """Of several operators at once, one writes first, and the others try again. More than a few at once are a mistake."""
 
+REFUSALS = ("unauthenticated", "forbidden")
+"""No token in force was shown; the grant does not allow it."""
+
 Edit = Callable[[AccessTable], AccessTable]
 """Raises InvalidRequest. May be called several times."""
 
@@ -64,8 +68,10 @@ class AccessControl:
         self.table = AccessTable()
         self.version = 0
         """Of the value in the cluster that the table was read from; 0: there is none."""
-        self.is_caught_up = False
-        """Whether the value was read from a quorum since the start."""
+        self.confirmed_ms: float | None = None
+        """When a read of the value from a quorum last succeeded; None: never since the start."""
+        self.refusals: Counter[str] = Counter()
+        """Requests that the doors refused, by reason: a key of REFUSALS."""
         self._driver = driver
         self._replica = driver.replica
         self._store = store
@@ -195,7 +201,7 @@ class AccessControl:
         self._polls -= 1
         if isinstance(outcome, ReadFailed):
             return
-        self.is_caught_up = True
+        self.confirmed_ms = self._clock.now_ms()
         if outcome.committed is not None and outcome.committed.version > self.version:
             self._keep(outcome.committed)
             self._adopt(outcome.committed)
@@ -210,7 +216,7 @@ class AccessControl:
 
     def _pause_ms(self) -> float:
         """Until the next read, or the next end of a grant."""
-        pause_ms = (POLL_MS if self.is_caught_up else FIRST_POLL_MS) * (0.5 + self._dice.uniform())
+        pause_ms = (POLL_MS if self.confirmed_ms is not None else FIRST_POLL_MS) * (0.5 + self._dice.uniform())
         end_s = self._index.next_end_s
         return min(pause_ms, max(0.0, 1000 * (end_s - self._unix_s()))) if end_s else pause_ms
 

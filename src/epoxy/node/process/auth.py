@@ -5,9 +5,8 @@ that is open to a network by mistake is worse than one that does not start.
 """
 
 import ipaddress
+from functools import cache
 from typing import Literal
-
-import msgspec
 
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
@@ -20,7 +19,7 @@ def auth_of(settings: Settings) -> Literal["tokens", "open"]:
     if given is None and exposed:
         name, address = next(iter(exposed.items()))
         raise ConfigError(
-            f"access.auth is missing, and other machines can reach node.{name} {address}: "
+            f"access.auth is missing, and other machines can reach {name} {address}: "
             'in section [access], auth = "tokens" lets in only clients with a token (the first one: epoxy auth init), '
             'auth = "open" lets every client do everything'
         )
@@ -29,12 +28,12 @@ def auth_of(settings: Settings) -> Literal["tokens", "open"]:
 
 def exposed_listeners(node: NodeSettings) -> dict[str, Address]:
     """Addresses to listen on, by setting, that are not loopback addresses."""
-    listeners = {name: value for name, value in msgspec.structs.asdict(node).items() if isinstance(value, Address)}
-    return {name: address for name, address in listeners.items() if not is_loopback(address.host)}
+    return {name: address for name, address in node.listeners.items() if not is_loopback(address.host)}
 
 
+@cache
 def is_loopback(host: str) -> bool:
-    """A host name is, if all its addresses are."""
+    """A host name is, if all its addresses are. They are looked up once: the status of a node needs this, too."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
