@@ -7,7 +7,7 @@ import pytest
 
 from epoxy.cli import members as commands
 from epoxy.cli.main import run
-from tests.client.fake import STATUS, FakeNode
+from tests.client.fake import FakeNode
 
 Captured = pytest.CaptureFixture[str]
 
@@ -46,12 +46,20 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "LOOK_S", 0.0)
 
 
+NEWCOMER = "http://10.0.0.4:7800"
+
+
+def probed(**changes: Any) -> dict[str, Any]:
+    told = {"id": 4, "datacenter": "sa-east-1", "url": NEWCOMER, "cluster": "", "state": "new"}
+    return told | {"members": shown(*THREE, epoch=1)} | changes
+
+
 @pytest.fixture
-def newcomer(node: FakeNode) -> Any:
+def newcomer(node: FakeNode) -> str:
+    """A member hears it."""
     node.members = [SETTLED]
-    with FakeNode() as fake:
-        fake.status = STATUS | {"id": 4, "datacenter": "sa-east-1", "ready": False, "state": "new", "epoch": 1}
-        yield fake
+    node.probe = 200, probed()
+    return NEWCOMER
 
 
 def test_the_list_of_a_quiet_cluster(node: FakeNode, capsys: Captured) -> None:
@@ -92,23 +100,23 @@ def test_what_a_member_says(node: FakeNode, capsys: Captured, changed: dict[str,
 
 
 def test_a_newcomer_is_asked_who_it_is_and_followed_until_it_is_a_member(
-    node: FakeNode, newcomer: FakeNode, capsys: Captured
+    node: FakeNode, newcomer: str, capsys: Captured
 ) -> None:
     node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}
     node.members = [LEARNING, LEARNING, shown(*THREE, row(4), epoch=6)]
-    assert run(["members", "add", "4", newcomer.url]) == 0
+    assert run(["members", "add", "4", newcomer]) == 0
     told = capsys.readouterr()
     assert node.orders == [
-        {"add": [{"id": 4, "url": newcomer.url, "datacenter": "sa-east-1"}], "remove": [], "move": [], "force": False}
+        {"add": [{"id": 4, "url": newcomer, "datacenter": "sa-east-1"}], "remove": [], "move": [], "force": False}
     ]
     assert told.out == "Done: epoch 6, members 1, 2, 3, 4.\n"
     assert "Written down: the members will be 1, 2, 3, 4." in told.err
     assert "epoch 4, dc-4 copying" in told.err
 
 
-def test_to_replace_is_one_order(node: FakeNode, newcomer: FakeNode) -> None:
+def test_to_replace_is_one_order(node: FakeNode, newcomer: str) -> None:
     node.verdict = 202, {"wanted": [1, 3, 4], "epoch": 4, "queued": True}
-    assert run(["members", "add", "4", newcomer.url, "--replace", "2", "--no-wait"]) == 0
+    assert run(["members", "add", "4", newcomer, "--replace", "2", "--no-wait"]) == 0
     assert node.orders[0]["remove"] == [2]
 
 
@@ -171,7 +179,6 @@ def test_a_change_that_somebody_else_undoes_is_not_waited_for(node: FakeNode, ca
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": 7}, "is replica 7, not 4"),
         ({"url": "http://10.9.9.9:7800"}, "by its own file replica 4 is at http://10.9.9.9:7800"),
         (
             {"cluster": "00000000000000aa"},
@@ -180,23 +187,34 @@ def test_a_change_that_somebody_else_undoes_is_not_waited_for(node: FakeNode, ca
         ({"state": "active"}, "replica 4 is no newcomer: its state is active, in epoch 1"),
     ],
 )
-def test_a_newcomer_that_is_somebody_else(
-    newcomer: FakeNode, capsys: Captured, change: dict[str, Any], words: str
+def test_a_newcomer_that_is_no_newcomer(
+    node: FakeNode, newcomer: str, capsys: Captured, change: dict[str, Any], words: str
 ) -> None:
-    newcomer.status |= change
-    assert run(["members", "add", "4", newcomer.url]) == 2
+    node.probe = 200, probed(**change)
+    assert run(["members", "add", "4", newcomer]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_a_newcomer_to_a_restored_cluster_needs_its_id(node: FakeNode, newcomer: FakeNode, capsys: Captured) -> None:
+def test_another_node_at_the_address_of_a_newcomer(node: FakeNode, newcomer: str, capsys: Captured) -> None:
+    error = {"code": "other_node", "message": "meant for replica 4; this is 7", "definite": True}
+    node.probe = 409, {"error": error}
+    assert run(["members", "add", "4", newcomer]) == 2
+    assert capsys.readouterr().err == "epoxy: meant for replica 4; this is 7 (other_node)\n"
+    assert node.orders == []
+
+
+def test_a_newcomer_to_a_restored_cluster_needs_its_id(node: FakeNode, newcomer: str, capsys: Captured) -> None:
     """Otherwise the change would be written down, and wait for a node that the members refuse."""
     node.status |= {"cluster": "00000000000000aa"}
-    assert run(["members", "add", "4", newcomer.url]) == 2
+    assert run(["members", "add", "4", newcomer]) == 2
     assert 'start it with cluster.id = "00000000000000aa" in its file, and with an empty' in capsys.readouterr().err
     assert node.orders == []
 
 
-def test_a_newcomer_that_is_not_there(node: FakeNode, capsys: Captured) -> None:
-    assert run(["members", "add", "4", "http://127.0.0.1:1"]) == 1
-    assert "does not answer: connection refused. Start it first" in capsys.readouterr().err
+def test_a_newcomer_that_is_not_there(node: FakeNode, newcomer: str, capsys: Captured) -> None:
+    node.probe = 503, {"error": {"code": "unavailable", "message": "connection refused", "definite": True}}
+    assert run(["members", "add", "4", newcomer]) == 1
+    err = capsys.readouterr().err
+    assert f"the newcomer at {newcomer} does not answer: " in err
+    assert "connection refused (unavailable). Start it first" in err
     assert node.orders == []

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,7 +14,9 @@ from epoxy.cli import restore as module
 from epoxy.cli.restore import restore
 from epoxy.codec import wire
 from epoxy.model.records import CommittedRecord, Proposal, ProposalId
+from epoxy.node.process.config import load
 from epoxy.node.process.exits import EXIT_CONFIG
+from epoxy.transport.peers.probe import ProbeRefused
 
 FILE = """[node]
 id = 1
@@ -31,7 +34,7 @@ PROPOSAL = Proposal(value=b"dublin", version=1, mutable=False, proposal_id=Propo
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "running_cluster", lambda _: None)
+    monkeypatch.setattr(module, "running_cluster", lambda *_: None)
     (tmp_path / "epoxy.toml").write_text(FILE)
     header = BackupHeader(
         made_at="2026-11-16T11:00:00Z",
@@ -107,7 +110,7 @@ def test_a_node_that_joins_and_one_of_another_cluster_are_refused(place: Path) -
 def test_it_makes_no_member_of_a_cluster_that_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: member 2 of the old cluster answers. A node of the new cluster itself may."""
     cluster = json.loads(run("--dry-run", "--json").stdout)["cluster"]
-    monkeypatch.setattr(module, "running_cluster", lambda url: "" if url.endswith("2:7800") else None)
+    monkeypatch.setattr(module, "running_cluster", lambda _, member: "" if member.id == 2 else None)
     refused = run()
     assert refused.exit_code == EXIT_CONFIG
     assert (
@@ -115,10 +118,30 @@ def test_it_makes_no_member_of_a_cluster_that_runs(place: Path, monkeypatch: pyt
     )
     assert "replaced, with `epoxy members add NEW-ID URL --replace ID`" in refused.stderr
     assert "data" not in os.listdir(place)
-    monkeypatch.setattr(module, "running_cluster", lambda _: cluster)
+    monkeypatch.setattr(module, "running_cluster", lambda *_: cluster)
     assert run().exit_code == 0
 
 
-def test_a_member_that_does_not_answer_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_does_not_answer_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROBE_S", 0.2)
-    assert module.running_cluster("http://127.0.0.1:1") is None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_text("0123456789abcdef")
+    (tmp_path / "epoxy.toml").write_text(FILE.replace("http://10.0.0.1:7800", "http://127.0.0.1:1"))
+    settings = load(tmp_path / "epoxy.toml")
+    assert module.running_cluster(settings, settings.cluster.members[0]) is None
+
+
+def test_a_node_there_that_is_not_of_this_cluster_is_an_obstacle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another secret, say: it cannot be asked which cluster it belongs to."""
+
+    async def refused(*_: object) -> NoReturn:
+        raise ProbeRefused("http://10.0.0.1:7800: not signed with our secret")
+
+    monkeypatch.undo()
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(module, "ask", refused)
+    (place / "secret").write_text("0123456789abcdef")
+    answer = run()
+    assert answer.exit_code == EXIT_CONFIG
+    assert "another node runs at http://10.0.0.1:7800, the address of member 1: http" in answer.stderr
+    assert "data" not in os.listdir(place)

@@ -117,6 +117,8 @@ class FakeNode:
         """What is shown of the members, look after look; the last one stays."""
         self.orders: list[Any] = []
         self.verdict: tuple[int, object] = (202, {"wanted": [1, 2, 3], "epoch": 2, "queued": False})
+        self.probe: tuple[int, object] = (200, {})
+        """What it hears of a node that is to be added."""
         self.events: list[bytes] = []
         self.changes_later: list[tuple[bytes, Held]] = []
         self._server = FakeServer(("127.0.0.1", 0), Handler)
@@ -152,6 +154,9 @@ class FakeNode:
         elif path == "/v2/members" and request.command == "POST":
             self.orders.append(msgspec.json.decode(request.body))
             request.reply(self.verdict[0], msgspec.json.encode(self.verdict[1]), "application/json")
+        elif path == "/v2/members/probe":
+            status, body = self.probe
+            request.reply(status, msgspec.json.encode(body), "application/json")
         elif path == "/v2/members":
             shown = self.members.pop(0) if len(self.members) > 1 else self.members[0]
             request.reply(200, msgspec.json.encode(shown), "application/json")

@@ -67,3 +67,11 @@ def test_an_order_that_is_refused(node: FakeNode, client_type: Any, status: int,
     node.verdict = status, {"error": {"code": "why_not", "message": "because", "definite": True}}
     with client_type(node.url) as client, pytest.raises(error, match=r"because \(why_not\)"):
         client.change_members(remove=[9])
+
+
+def test_a_node_that_is_to_be_added_is_asked_through_a_member(node: FakeNode, client_type: Any) -> None:
+    told = {"id": 4, "datacenter": "dc", "url": "http://d", "cluster": "", "state": "new", "members": SHOWN}
+    node.probe = 200, told
+    with client_type(node.url) as client:
+        assert client.probe_node(4, "http://d:1").state == "new"
+    assert node.requests == ["GET /v2/members/probe?id=4&url=http%3A%2F%2Fd%3A1"]

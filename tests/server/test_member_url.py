@@ -46,9 +46,9 @@ class Others:
         self.answer = answer
         self.asked: list[str] = []
 
-    async def read(self, url: str) -> Members:
-        self.asked.append(url)
-        if self.answer is None or url == "http://other-3":
+    async def read(self, other: ReplicaInfo) -> Members:
+        self.asked.append(other.url)
+        if self.answer is None or other.id == 3:
             raise Unavailable("it does not answer")
         return self.answer
 
@@ -105,7 +105,7 @@ def test_a_file_that_contradicts_itself_is_refused_before_there_is_a_cluster() -
 
 
 def test_a_fault_of_ours_is_no_answer() -> None:
-    async def broken(_: str) -> Members:
+    async def broken(_: ReplicaInfo) -> Members:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

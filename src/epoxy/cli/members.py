@@ -9,14 +9,11 @@ import click
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
-from epoxy.client import Client, Status
-from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer
-from epoxy.model.errors import ClientError, InvalidRequest, Unavailable
+from epoxy.client import Client
+from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer, NodeProbe
+from epoxy.model.errors import Unavailable
 from epoxy.node.process.sections import same_url
 from epoxy.store.embedded.datadir import cluster_name
-
-VISIT_S = 5.0
-"""For the status of a newcomer: ten times the longest round trip."""
 
 LOOK_S = 0.3
 """Between two looks at a change: a change of small members takes a second."""
@@ -104,7 +101,9 @@ def condition(seen: Members, row: MemberRow) -> str:
 @id_argument
 @click.argument("address", metavar="URL")
 @click.option("--replace", "gone", type=int, multiple=True, metavar="ID", help="Remove this member in the same change.")
-@click.option("--check/--no-check", default=True, show_default=True, help="First ask the node at URL for its id.")
+@click.option(
+    "--check/--no-check", default=True, show_default=True, help="First have a member ask the node at URL for its id."
+)
 @force_option
 @wait_option
 @wait_for_option
@@ -130,9 +129,8 @@ def add(member_id: int, address: str, gone: tuple[int, ...], check: bool, force:
     """
     datacenter = ""
     if check:
-        status = introduced(member_id, address)
-        check_cluster(status, target.NodeCall(urls=given["urls"], as_json=given["as_json"]))
-        datacenter = status.datacenter
+        probe = introduced(member_id, address, target.NodeCall(urls=given["urls"], as_json=given["as_json"]))
+        datacenter = probe.datacenter
     newcomer = Newcomer(id=member_id, url=address, datacenter=datacenter)
     order([newcomer], gone, [], force=force, **given)
 
@@ -181,40 +179,36 @@ def move(member_id: int, address: str, force: bool, **given: Any) -> None:
     order([], [], [MovedMember(id=member_id, url=address)], force=force, **given)
 
 
-def introduced(member_id: int, address: str) -> Status:
-    """The newcomer, after checking that the node at `address` is the newcomer."""
-    try:
-        with Client(address, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
-            status = client.status()
-    except InvalidRequest as error:
-        raise click.UsageError(str(error)) from error
-    except ClientError as error:
-        reason = str(error).removeprefix(f"{address}: ")
-        raise click.ClickException(
-            f"the newcomer at {address} does not answer: {reason}. Start it first; --no-check skips this check"
-        ) from error
-    check_newcomer(member_id, address, status)
-    return status
-
-
-def check_newcomer(member_id: int, address: str, status: Status) -> None:
-    if status.id != member_id:
-        raise click.UsageError(f"the node at {address} is replica {status.id}, not {member_id}")
-    if status.url and not same_url(status.url, address):
-        raise click.UsageError(
-            f"by its own file replica {member_id} is at {status.url}: add it there, or write "
-            f'advertise_url = "{address}" into [node] of its file and start it again'
-        )
-    if status.state not in ("new", "removed", "joining", "learning"):
-        raise click.UsageError(
-            f"replica {member_id} is no newcomer: its state is {status.state}, in epoch {status.epoch}"
-        )
-
-
-def check_cluster(newcomer: Status, call: target.NodeCall) -> None:
-    """Members refuse a node of another cluster, so the change would wait for it for ever."""
+def introduced(member_id: int, address: str, call: target.NodeCall) -> NodeProbe:
+    """The newcomer, after checking that the node at `address` is the newcomer, and one of this cluster. A member asks
+    it: the members have to reach it, at its listener for peers, where this command may have no way to."""
     with call.client() as client:
         cluster = client.status().cluster
+        try:
+            probe = client.probe_node(member_id, address)
+        except Unavailable as error:
+            raise click.ClickException(
+                f"the newcomer at {address} does not answer: {error}. Start it first; --no-check skips this check"
+            ) from error
+    check_newcomer(member_id, address, probe)
+    check_cluster(probe, cluster)
+    return probe
+
+
+def check_newcomer(member_id: int, address: str, probe: NodeProbe) -> None:
+    if probe.url and not same_url(probe.url, address):
+        raise click.UsageError(
+            f"by its own file replica {member_id} is at {probe.url}: add it there, or write "
+            f'advertise_url = "{address}" into [node] of its file and start it again'
+        )
+    if probe.state not in ("new", "removed", "joining", "learning"):
+        raise click.UsageError(
+            f"replica {member_id} is no newcomer: its state is {probe.state}, in epoch {probe.members.epoch}"
+        )
+
+
+def check_cluster(newcomer: NodeProbe, cluster: str) -> None:
+    """Members refuse a node of another cluster, so the change would wait for it for ever."""
     if newcomer.cluster != cluster:
         setting = f'with cluster.id = "{cluster}"' if cluster else "without cluster.id"
         raise click.UsageError(

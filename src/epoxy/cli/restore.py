@@ -1,5 +1,6 @@
 """`epoxy restore`: makes the data directory of one node of a new cluster from a backup."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -12,13 +13,16 @@ from epoxy.backup.restore import ActorChoice, Restore, Restored, RestorePlan, Su
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
-from epoxy.client.blocking import Client
-from epoxy.model.errors import BackupError, ConfigError, EpoxyError, StoreFailed
-from epoxy.node.process.config import Settings, load
+from epoxy.model.errors import BackupError, ConfigError, EpoxyError, StoreFailed, Unavailable
+from epoxy.node.process.config import MemberSetting, Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.node.process.secret_files import read_secret
+from epoxy.server.certificates import contexts_of
+from epoxy.server.probes import ask
 from epoxy.store.embedded.bulk import DataDirBuilder, check_empty
 from epoxy.store.embedded.datadir import cluster_name
 from epoxy.store.embedded.files import SYSTEM_FILES
+from epoxy.transport.peers.probe import ProbeRefused
 
 PROBE_S = 1.0
 """How long to wait for an answer of each member that the settings name. No round trip on earth takes as long."""
@@ -117,7 +121,7 @@ def check_settings(settings: Settings, plan: RestorePlan) -> None:
             "remove the setting, or restore from the file, and with the members and options, of the other nodes"
         )
     for member in settings.cluster.members:
-        cluster = running_cluster(member.url)
+        cluster = running_cluster(settings, member)
         if cluster not in (None, plan.cluster):
             raise ConfigError(
                 f"a node of another cluster runs at {member.url}, the address of member {member.id}: it belongs to "
@@ -127,12 +131,18 @@ def check_settings(settings: Settings, plan: RestorePlan) -> None:
             )
 
 
-def running_cluster(url: str) -> str | None:
-    """Of the node that answers there."""
+def running_cluster(settings: Settings, member: MemberSetting) -> str | None:
+    """Of the node that answers there, to a request that is signed with this cluster's secret."""
+    contexts = contexts_of(settings)
     try:
-        with Client(url, timeout=PROBE_S) as client:
-            return client.status().cluster
-    except EpoxyError:
+        tls = contexts.for_dialing if contexts is not None else None
+        return asyncio.run(ask(member.url, member.id, read_secret(settings), tls, PROBE_S)).cluster
+    except ProbeRefused as refused:
+        raise ConfigError(
+            f"another node runs at {member.url}, the address of member {member.id}: {refused}. "
+            "Stop it, or give the new cluster other addresses"
+        ) from refused
+    except Unavailable:
         return None
 
 

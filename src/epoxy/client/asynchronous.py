@@ -40,6 +40,7 @@ class AsyncClient(Pooled[AsyncPool]):
     status = awaited(calls.status)
     members = awaited(calls.members)
     change_members = awaited(calls.change_members)
+    probe_node = awaited(calls.probe_node)
     begin_backup = awaited(backup_calls.begin_backup)
     backup_state = awaited(backup_calls.backup_state)
     backup_block = awaited(backup_calls.backup_block)

@@ -43,6 +43,7 @@ class Client(Pooled[BlockingPool]):
     status = blocking(calls.status)
     members = blocking(calls.members)
     change_members = blocking(calls.change_members)
+    probe_node = blocking(calls.probe_node)
     begin_backup = blocking(backup_calls.begin_backup)
     backup_state = blocking(backup_calls.backup_state)
     backup_block = blocking(backup_calls.backup_block)

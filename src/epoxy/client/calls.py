@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
+from urllib.parse import quote, quote_from_bytes, unquote_to_bytes, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +23,7 @@ from epoxy.model.api import (
     MembersOrder,
     MovedMember,
     Newcomer,
+    NodeProbe,
     Ordered,
 )
 from epoxy.model.errors import (
@@ -262,6 +263,12 @@ def change_members(
     body = msgspec.json.encode(MembersOrder(add=list(add), remove=list(remove), move=list(move), force=force))
     # An order that is sent twice is refused the second time; still it is not sent again by itself.
     return post_json("/v2/members", body, partial(read_json, Ordered, status=202, writes=True), timeout=timeout)
+
+
+def probe_node(replica: int, url: str, *, timeout: float | None = None) -> Call[NodeProbe]:
+    """What a node that is to be added says of itself, as a member hears it. `url`: where the members reach it."""
+    target = f"/v2/members/probe?id={replica}&url={quote(url, safe='')}"
+    return get_json(target, partial(read_json, NodeProbe), timeout)
 
 
 def get_json(target: str, read: Callable[[HttpResponse], T], timeout: float | None = None) -> Call[T]:

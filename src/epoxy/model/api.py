@@ -341,6 +341,18 @@ class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     datacenter: Annotated[str, documented(maxLength=63)] = ""
 
 
+class NodeProbe(Struct, frozen=True, kw_only=True):
+    """What a node says of itself to a holder of the cluster's secret. `url`: where others reach it, by its own file.
+    `cluster`: the id of a cluster that was made from a backup."""
+
+    id: ReplicaId
+    datacenter: str
+    url: str
+    cluster: str
+    state: str
+    members: Members
+
+
 class MovedMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A member that others reach at another address from now on."""
 

@@ -8,9 +8,8 @@ this member has moved to that URL.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from epoxy.client import AsyncClient
 from epoxy.model.api import Members
-from epoxy.model.cluster import ClusterConfig
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError, EpoxyError
 from epoxy.model.members import Member
 from epoxy.model.writes import ConsensusFailed, Refused
@@ -19,16 +18,12 @@ from epoxy.node.process.config import Settings
 from epoxy.node.process.sections import same_url
 from epoxy.ports import Clock
 from epoxy.protocol.members.change_request import Amendment
-from epoxy.transport.tls import ContextOf
-
-ASK_S = 3.0
-"""For the members of another node: ten round trips around the world. A start that waits for it fails otherwise."""
 
 MOVE_AGAIN_MS = 250.0
 """Between two tries of a member that is alone to write down its new URL: it votes a moment after its start."""
 
-ReadMembers = Callable[[str], Awaitable[Members]]
-"""Reads `/v2/members` of the node at a URL; raises EpoxyError if it does not answer."""
+ReadMembers = Callable[[ReplicaInfo], Awaitable[Members]]
+"""The members as another one knows them; raises EpoxyError if it does not answer."""
 
 
 async def check_member_url(settings: Settings, config: ClusterConfig, identity: int, read: ReadMembers) -> None:
@@ -40,15 +35,17 @@ async def check_member_url(settings: Settings, config: ClusterConfig, identity: 
     here, info = settings.node.advertise_url, config.info(settings.node.id)
     if info is None or not info.url or same_url(info.url, here) or len(config.replica_ids) == 1:
         return
-    others = [other.url for other in config.replicas if other.id != info.id]
+    others = [other for other in config.replicas if other.id != info.id]
     if not await has_moved(info.id, here, identity, config.epoch, others, read):
         raise ConfigError(refusal(info.id, here, info.url, is_first=config.epoch == 1))
 
 
-async def has_moved(me: int, here: str, identity: int, epoch: int, others: Iterable[str], read: ReadMembers) -> bool:
+async def has_moved(
+    me: int, here: str, identity: int, epoch: int, others: Iterable[ReplicaInfo], read: ReadMembers
+) -> bool:
     """Whether another member has a later configuration, in which this store is a member at its new URL. The move was
-    decided while this node was down, so that its own configuration does not have it. Asking is harmless: nothing is
-    signed, and nothing is recorded."""
+    decided while this node was down, so that its own configuration does not have it. Asking is harmless:
+    the request names no store, and nothing is recorded of it (`transport.peers.probe`)."""
     answers = await asyncio.gather(*map(read, others), return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, EpoxyError):
@@ -60,15 +57,6 @@ async def has_moved(me: int, here: str, identity: int, epoch: int, others: Itera
 
 def lists(members: Members, me: int, url: str, identity: int) -> bool:
     return any(row.id == me and row.identity == identity and same_url(row.url, url) for row in members.replicas)
-
-
-def members_reader(tls: ContextOf | None) -> ReadMembers:
-    async def read(url: str) -> Members:
-        context = tls() if tls is not None else None
-        async with AsyncClient(url, timeout=ASK_S, connect_timeout=ASK_S, tls=context, token="") as client:
-            return await client.members()
-
-    return read
 
 
 def move_alone(admin: MembersAdmin, settings: Settings, config: ClusterConfig, clock: Clock) -> None:

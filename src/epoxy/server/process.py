@@ -40,8 +40,9 @@ from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
 from epoxy.server.certificates import Certificates
 from epoxy.server.listeners import LINKS_PATH, Listeners
-from epoxy.server.member_url import check_member_url, members_reader, move_alone
+from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
+from epoxy.server.probes import Probes
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
@@ -137,7 +138,9 @@ class Process:
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
-            links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.peer_router.ids)
+            operators, mutual = Verifier(settings.node.id, secret), self.certificates.mutual
+            links = LinkAdmin(self._link, operators, self.peer_router.ids)
+            self._probes = Probes(self.node, operators, self.certificates.for_dialing, certificates=mutual)
             most = descriptors.connections_per_port(settings.limits.connections)
             dialing = self.certificates.for_dialing
             self._actors = ActorSystem(
@@ -149,7 +152,8 @@ class Process:
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             more = [
-                *self.peer_router.routes(shared, certificates=self.certificates.mutual),
+                *self.peer_router.routes(shared, certificates=mutual),
+                *self._probes.routes(),
                 signed_route("POST", LINKS_PATH, links, Access.OPERATE),
                 *self._actors.routes(),
                 *BackupRoutes(self._backups).table(),
@@ -169,8 +173,7 @@ class Process:
         other node is told anything, before the identity of the store and this start of it are durable: if they were
         told and then lost, the others would wait for a store that is no more."""
         node, config = self.settings.node, self.node.replica.config
-        read = members_reader(self.certificates.for_dialing)
-        await check_member_url(self.settings, config, self.peer_router.identity, read)
+        await check_member_url(self.settings, config, self.peer_router.identity, self._probes.members_at)
         await self._durable()
         await self._listeners.open()
         self._peers.start()

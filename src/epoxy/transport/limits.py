@@ -10,10 +10,12 @@ STREAM_PATH = b"/v2/epoxy/stream"
 CHANGELOG_READ_PATH = b"/v2/epoxy/changelog-read"
 MEMBER_PATH = b"/v2/epoxy/member"
 """Requests of a change of members, without those for changelogs."""
+PROBE_PATH = b"/v2/epoxy/probe"
+"""What a node says of itself to a holder of the secret that is no peer yet."""
 RELAY_PATH = b"/v2/actors/relay"
 """Requests about actors that a datacenter passes on to the owner of their name, in JSON."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
-SIGNED_PATHS = frozenset((*PEER_PATHS, STREAM_PATH))
+SIGNED_PATHS = frozenset((*PEER_PATHS, STREAM_PATH, PROBE_PATH))
 """Addresses that only peers use, with signed requests."""
 
 

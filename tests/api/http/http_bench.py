@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from epoxy.api.http.router import Api
 from epoxy.api.http.routes_backups import BackupRoutes
+from epoxy.api.http.routes_probe import Probe, ProbeRoutes
 from epoxy.api.http.routes_scrub import ScrubRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
@@ -160,12 +161,13 @@ def actor_system(node: object, store: Store, clock: Clock, metrics: Metrics) -> 
 
 
 def whole_api(node: FakeNode) -> Api:
-    """Everything a node serves, in front of a node that says what it is told to. Backups and scrubs are in its table
-    only: they have tests of their own."""
+    """Everything a node serves, in front of a node that says what it is told to. Backups, scrubs and probes are in its
+    table only: they have tests of their own."""
     metrics = Metrics()
     actors = actor_system(node, MemoryStore(), StillClock(), metrics).routes()
     backups, scrubs = BackupRoutes(cast(Backups, None)).table(), ScrubRoutes(cast(Scrubber, None)).table()
-    return Api(node, metrics, more=[*actors, *backups, *scrubs])
+    probes = ProbeRoutes(cast(Probe, None)).table()
+    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes])
 
 
 class Wire:
