@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,13 +89,17 @@ class HandLoop(asyncio.AbstractEventLoop):
 
 @contextmanager
 def hand_loop() -> Iterator[HandLoop]:
-    """As the running loop."""
+    """As the running loop. What is logged of refusals is not wanted, and takes longer than refusing."""
+    logger = logging.getLogger("epoxy")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     loop = HandLoop()  # type: ignore[abstract]  # The rest of a loop is about sockets, threads and processes.
     asyncio._set_running_loop(loop)
     try:
         yield loop
     finally:
         asyncio._set_running_loop(None)
+        logger.setLevel(level)
 
 
 class RecordingTransport(asyncio.Transport):
