@@ -56,7 +56,7 @@ def test_text_that_is_believed_to_be_text(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_signature_that_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     def trusting(self: Verifier, headers: object, path: object, body: object) -> Signed:
         del headers, path, body
-        return Signed(SignedHeader(1, self.me, 1, 0, 0), b"mac")
+        return Signed(SignedHeader(1, self.me, 1, 0, 0), b"mac", self.keys.spoken)
 
     monkeypatch.setattr(Verifier, "verify", trusting)
     assert "an unsigned message reached the replica" in finding_of(http_target)

@@ -17,7 +17,7 @@ from epoxy.model.errors import BackupError, ConfigError, EpoxyError, StoreFailed
 from epoxy.node.process.config import MemberSetting, Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.node.process.secret_files import read_secret
-from epoxy.server.certificates import contexts_of
+from epoxy.server.certificates import Certificates
 from epoxy.server.probes import ask
 from epoxy.store.embedded.bulk import DataDirBuilder, check_empty
 from epoxy.store.embedded.datadir import cluster_name
@@ -133,9 +133,8 @@ def check_settings(settings: Settings, plan: RestorePlan) -> None:
 
 def running_cluster(settings: Settings, member: MemberSetting) -> str | None:
     """Of the node that answers there, to a request that is signed with this cluster's secret."""
-    contexts = contexts_of(settings)
+    tls = Certificates(settings).for_dialing
     try:
-        tls = contexts.for_dialing if contexts is not None else None
         return asyncio.run(ask(member.url, member.id, read_secret(settings), tls, PROBE_S)).cluster
     except ProbeRefused as refused:
         raise ConfigError(

@@ -12,6 +12,7 @@ from epoxy.node.service import Node
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.keyring import Keyring
 from epoxy.transport.peers.member_rpc import MemberRpcClient, MemberRpcEndpoint
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import Handle, PeerEndpoint, Peers
@@ -53,7 +54,7 @@ class PeerRouter:
     def ids(self) -> frozenset[int]:
         return frozenset(self._replica.config.replica_ids) - {self._replica.me}
 
-    def routes(self, secret: bytes, *, certificates: bool) -> list[Route]:
+    def routes(self, secret: bytes | Keyring, *, certificates: bool) -> list[Route]:
         cluster = self._node.settings.cluster.id
         verifier = Verifier(self._replica.me, secret, cluster=cluster)
         authenticator = Authenticator(

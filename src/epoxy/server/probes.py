@@ -34,7 +34,7 @@ class Probes:
         return [signed_route("GET", PROBE_PATH, self._endpoint, Access.PEER), *ProbeRoutes(self.ask).table()]
 
     async def ask(self, url: str, replica: int) -> NodeProbe:
-        return await ask(url, replica, self._verifier.secret, self._tls)
+        return await ask(url, replica, self._verifier.keys.spoken.secret, self._tls)
 
     async def members_at(self, other: ReplicaInfo) -> Members:
         return (await self.ask(other.url, other.id)).members

@@ -31,7 +31,7 @@ from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
-from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
+from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secrets
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -39,16 +39,18 @@ from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
 from epoxy.server.certificates import Certificates
+from epoxy.server.cluster_secrets import ClusterSecrets
 from epoxy.server.listeners import LINKS_PATH, Listeners
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
+from epoxy.server.reloading import Reloading
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.limits import PeerLimits
-from epoxy.transport.peers.auth import Verifier, peer_secret
+from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan import aws
@@ -74,7 +76,8 @@ class Process:
     def __init__(self, settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
-        secret, password = read_secret(settings), read_resp_password(settings)
+        read_secrets(settings)  # before a data directory is made
+        password = read_resp_password(settings)
         check_regions(settings)
         check_hash()
         for name, address in settings.node.listeners.items():
@@ -93,7 +96,10 @@ class Process:
             tell=ProgressLog("the data directory is migrated"),
         )
         self.settings = settings = settings.of_cluster(self._data_dir.cluster)
-        shared = peer_secret(secret, settings.first_config(), settings.cluster.id)
+        self.secrets = ClusterSecrets(settings)
+        self.reloading = Reloading(
+            {"secrets": self.secrets, "certificates": self.certificates}, self.certificates.remind
+        )
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
             undo.callback(self._data_dir.close)
@@ -109,7 +115,7 @@ class Process:
             self._link = Link(clock)
             self._peers = Peers(
                 settings.node.id,
-                shared,
+                self.secrets.peer_keys,
                 {},
                 epoch=lambda: self.node.replica.config.epoch,
                 clock=clock,
@@ -138,7 +144,7 @@ class Process:
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
-            operators, mutual = Verifier(settings.node.id, secret), self.certificates.mutual
+            operators, mutual = Verifier(settings.node.id, self.secrets.keys), self.certificates.mutual
             links = LinkAdmin(self._link, operators, self.peer_router.ids)
             self._probes = Probes(self.node, operators, self.certificates.for_dialing, certificates=mutual)
             most = descriptors.connections_per_port(settings.limits.connections)
@@ -152,7 +158,7 @@ class Process:
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             more = [
-                *self.peer_router.routes(shared, certificates=mutual),
+                *self.peer_router.routes(self.secrets.peer_keys, certificates=mutual),
                 *self._probes.routes(),
                 signed_route("POST", LINKS_PATH, links, Access.OPERATE),
                 *self._actors.routes(),
@@ -176,6 +182,7 @@ class Process:
         await check_member_url(self.settings, config, self.peer_router.identity, self._probes.members_at)
         await self._durable()
         await self._listeners.open()
+        self.reloading.start()
         self._peers.start()
         self.peer_router.start()
         self.node.start()
@@ -216,6 +223,7 @@ class Process:
 
     def close(self) -> None:
         self._stopped = True
+        self.reloading.stop()
         self._listeners.close()
         self.node.audit.close()
         self._store.close()
@@ -337,12 +345,18 @@ def check_regions(settings: Settings) -> None:
             raise ConfigError(f"wan.emulate: no round trips are known for {name!r}; allowed: {known}")
 
 
+def do_nothing() -> None:
+    pass
+
+
 async def serve(settings: Settings) -> int:
-    """Until a first signal, which stops the node in order; a second one ends the wait for clients."""
+    """Until a first signal, which stops the node in order; a second one ends the wait for clients. SIGHUP reads secrets
+    and certificates again; before the node has started it does nothing."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     descriptors.raise_limit()
     over, hurry = asyncio.Event(), asyncio.Event()
-    with signals.handled(lambda: (hurry if over.is_set() else over).set()):
+    reload: Callable[[], None] = do_nothing
+    with signals.handled(lambda: (hurry if over.is_set() else over).set(), lambda: reload()):
         try:
             process = Process(settings)
         except EndsSoon:
@@ -353,6 +367,7 @@ async def serve(settings: Settings) -> int:
         except EpoxyError:
             process.close()
             raise
+        reload = process.reloading.reload
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
         await over.wait()

@@ -7,6 +7,7 @@ authority, is used from the next connection on, and those that are open go on wi
 import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +36,22 @@ class TlsFiles(Struct, frozen=True, kw_only=True):
 
 
 class TlsContexts:
-    """The contexts in force. `load` makes all of them anew from the files, or raises and changes nothing."""
+    """The contexts in force."""
 
     def __init__(self, files: TlsFiles) -> None:
-        self.files = files
-        self.load()
-
-    def load(self) -> None:
         """OSError, of which ssl.SSLError is one: no certificate with its key, or no authority, is in the files."""
-        files = self.files
-        clients = server_context(files.cert, files.key, files.ca, files.client_ca)
-        peers = server_context(files.cert, files.key, files.ca)
-        dialing = client_context(files.cert, files.key, files.ca)
-        self._clients, self._peers, self._dialing = clients, peers, dialing
+        self.files = files
+        self._clients = server_context(files.cert, files.key, files.ca, files.client_ca)
+        self._peers = server_context(files.cert, files.key, files.ca)
+        self._dialing = client_context(files.cert, files.key, files.ca)
+
+    def adopt(self, newer: "TlsContexts") -> None:
+        """Use these for new connections."""
+        self._clients, self._peers, self._dialing = newer._clients, newer._peers, newer._dialing
+
+    def flaw(self, host: str) -> str | None:
+        """Why a peer with the same files would refuse the certificate: `flaw_of`."""
+        return flaw_of(self._clients, self._dialing, host)
 
     def for_clients(self) -> ssl.SSLContext:
         """Of a listener that clients connect to."""
@@ -104,20 +108,25 @@ def spelled(kind: str, name: str) -> str:
 
 def flaw_of(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> str | None:
     """Why a peer with the same files would refuse this node's certificate: it has expired, was signed by another
-    authority, or is for another name than `host`. None: it would accept it. Both ends of a handshake run in memory."""
+    authority, or is for another name than `host`. None: it would accept it."""
+    try:
+        handshake(server, client, host)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except ssl.SSLError as error:
+        return error.reason
+    return None
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str | None) -> ssl.SSLObject:
+    """Both ends in memory. Returns the client's; ssl.SSLError: one of them refused the other."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = client.wrap_bio(back, there, server_hostname=host), server.wrap_bio(there, back, server_side=True)
     for _ in range(HANDSHAKE_TURNS):
         for end in ends:
-            try:
+            with suppress(ssl.SSLWantReadError):
                 end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            except ssl.SSLCertVerificationError as error:
-                return error.verify_message
-            except ssl.SSLError as error:
-                return error.reason
-    return None
+    return ends[0]
 
 
 def modern(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -20,7 +20,7 @@ from epoxy.node.process.config import (
     in_force,
     load,
 )
-from epoxy.node.process.secret_files import MIN_SECRET_BYTES, read_secret
+from epoxy.node.process.secret_files import MIN_SECRET_BYTES, read_secrets
 from epoxy.protocol.placement.config import OF_POOLS, Strategy
 from epoxy.protocol.placement.records import EnvoyPool
 
@@ -528,7 +528,7 @@ def test_a_node_that_joins_is_none_of_the_first_and_says_where_it_is(write: Writ
 def test_the_secret_is_read_without_the_line_end(write: Write, tmp_path: Path) -> None:
     settings = load(write(SMALLEST))
     (tmp_path / "secret").write_bytes(b"0123456789abcdef\n")
-    assert read_secret(settings) == b"0123456789abcdef"
+    assert read_secrets(settings) == (b"0123456789abcdef",)
 
 
 def test_a_secret_that_is_none(write: Write, tmp_path: Path) -> None:
@@ -536,10 +536,10 @@ def test_a_secret_that_is_none(write: Write, tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"^cluster\.secret_file .*secret: cannot be read: No such file or directory$"
     ):
-        read_secret(settings)
+        read_secrets(settings)
     path.write_bytes(b" " * 32 + b"x" * (MIN_SECRET_BYTES - 1))
     with pytest.raises(ConfigError, match=r"^cluster\.secret_file .*secret: 15 bytes; at least 16$"):
-        read_secret(settings)
+        read_secrets(settings)
 
 
 # The manual

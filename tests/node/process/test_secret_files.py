@@ -7,7 +7,7 @@ import pytest
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from epoxy.node.process.config import ClusterSettings, NodeSettings, Settings
-from epoxy.node.process.secret_files import is_open_to_others, read_resp_password
+from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, secrets_in
 
 
 def with_password(path: Path | None) -> Settings:
@@ -38,3 +38,27 @@ def test_a_file_that_others_may_read_is_seen(tmp_path: Path) -> None:
     assert not is_open_to_others(path)
     path.chmod(0o640)
     assert is_open_to_others(path)
+
+
+def test_a_file_has_one_secret_or_two(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(b"0123456789abcdef\n")
+    assert secrets_in("cluster.secret_file", path) == (b"0123456789abcdef",)
+    path.write_bytes(b"0123456789abcdef\r\n\n fedcba9876543210 \n")
+    assert secrets_in("cluster.secret_file", path) == (b"0123456789abcdef", b"fedcba9876543210")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "0 bytes; at least 16"),
+        (b"0123456789abcdef\nshort\n", "line 2: 5 bytes; at least 16"),
+        (b"0123456789abcdef\n" * 2, "both lines are the same secret"),
+        (b"0123456789abcdef\n" * 3, "3 lines; a secret is one line, and there are two at most"),
+    ],
+)
+def test_a_file_of_secrets_that_is_none(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"^cluster\.secret_file .*secret: {words}$"):
+        secrets_in("cluster.secret_file", path)

@@ -15,7 +15,7 @@ def bystander():
 
 async def work(signals):
     over = asyncio.Event()
-    with handled(over.set):
+    with handled(over.set, lambda: print("again")):
         for number in signals:
             os.kill(os.getpid(), number)
         await over.wait()
@@ -47,3 +47,10 @@ finally:
     os.kill(os.getpid(), signal.SIGTERM)
 """
     assert outcome(script).returncode == 3
+
+
+def test_sighup_reloads_and_ends_nothing() -> None:
+    done = outcome(
+        "uvloop.run(work([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM])); os.kill(os.getpid(), 1); print(1)"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "again\nagain\n1\n", "")

@@ -15,6 +15,7 @@ from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.keyring import Keyring
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint, Peers
 from epoxy.transport.tls import ContextOf
@@ -119,7 +120,7 @@ async def replica_server(
     replica: Replica,
     *,
     me: int = PEER,
-    secret: bytes = SECRET,
+    secret: bytes | Keyring = SECRET,
     port: int = 0,
     ssl: SSLContext | ContextOf | None = None,
     link: Link | None = None,
@@ -141,7 +142,7 @@ async def peers_to(
     host: str = "127.0.0.1",
     ssl: SSLContext | ContextOf | None = None,
     rtt_ms: float = 0.0,
-    secret: bytes = SECRET,
+    secret: bytes | Keyring = SECRET,
     gate: OpenGate | None = None,
 ) -> AsyncIterator["Caller"]:
     clock = LoopClock(asyncio.get_running_loop())

@@ -17,6 +17,7 @@ from epoxy.transport.peers import frames
 from epoxy.transport.peers.auth import Admits, admit_all
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHandshake
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.session import PeerSession, accept_handshake, conclude_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
@@ -29,12 +30,12 @@ GATE = OpenGate()
 
 
 def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> PeerHandshake:
-    return PeerHandshake(b"x", secret, SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)), GATE)
+    return PeerHandshake(b"x", SigningKey(secret), SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)), GATE)
 
 
 def session_of(secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader) -> PeerSession:
     """The client's end of a connection to a server that greets as `GATE` does."""
-    return conclude_handshake(secret, mac, nonce, header, GATE.greeting(ME), GATE)
+    return conclude_handshake(SigningKey(secret), mac, nonce, header, GATE.greeting(ME), GATE)
 
 
 class Caller:
@@ -118,7 +119,7 @@ def test_the_bytes_of_a_session() -> None:
 def ends() -> tuple[PeerSession, PeerSession]:
     """Of one connection."""
     header = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES))
-    here = accept_handshake(SECRET, Signed(header, b"mac"), GATE)
+    here = accept_handshake(Signed(header, b"mac", SigningKey(SECRET)), GATE)
     return here, session_of(SECRET, b"mac", here.nonce, header)
 
 

@@ -9,6 +9,7 @@ import pytest
 from epoxy.transport.http.request import HttpReply
 from epoxy.transport.peers import frames
 from epoxy.transport.peers.frames import FrameDial
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.session import PeerSession, accept_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from tests.transport.http.harness import run, until
@@ -40,7 +41,7 @@ class Impostor:
         self._turns.append(asyncio.current_task())
         greeting = await reader.readuntil(b"\r\n\r\n")
         mac = greeting.partition(b"\r\nconnection")[0].rpartition(b",")[2]
-        session = accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac), GATE)
+        session = accept_handshake(Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac, SigningKey(SECRET)), GATE)
         for byte in self._welcome(session):
             writer.write(bytes((byte,)))
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -95,7 +96,7 @@ def test_who_does_not_switch_or_prove_itself_is_no_peer(name: str) -> None:
 def test_a_welcome_is_no_answer_to_another_greeting() -> None:
     async def story() -> None:
         recorded = frames.handshake_answer(
-            accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac"), GATE)
+            accept_handshake(Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac", SigningKey(SECRET)), GATE)
         )
         impostor = Impostor(lambda _: recorded)
         dial = await impostor.dialled()

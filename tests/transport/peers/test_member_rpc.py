@@ -27,6 +27,7 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.keyring import SigningKey, keyring_of
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.member_rpc import MAX_WAITING, MemberRpcClient, MemberRpcEndpoint
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
@@ -64,7 +65,7 @@ class Asker:
     def __init__(self, links: dict[int, str]) -> None:
         clock = LoopClock(asyncio.get_running_loop())
         self.gate = HandGate(OURS)
-        identity = Identity(ME, SECRET, lambda: 3, self.gate)
+        identity = Identity(ME, keyring_of(SECRET), lambda: 3, self.gate)
         self.link = Link(clock)
         self.rpc = MemberRpcClient(identity, LinkContext(clock, SystemDice(), self.link, None))
         self.rpc.set_links(links)
@@ -240,13 +241,13 @@ def of_another_status(verifier: Verifier, signed: Signed, body: bytes) -> tuple[
     return verifier.answer(signed, 500, body)
 
 
-def with_another_secret(_: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
-    return Verifier(PEER, b"another secret of some length").answer(signed, 200, body)
+def with_another_secret(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    return verifier.answer(Signed(signed.header, signed.mac, SigningKey(b"another secret of some length")), 200, body)
 
 
 def of_another_question(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
     """What was recorded, and is good for the question it answered."""
-    return verifier.answer(Signed(signed.header, bytes(len(signed.mac))), 200, body)
+    return verifier.answer(Signed(signed.header, bytes(len(signed.mac)), signed.key), 200, body)
 
 
 def of_another_store(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:

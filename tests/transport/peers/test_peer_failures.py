@@ -19,6 +19,7 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.keyring import keyring_of
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.store_gate import OpenGate
@@ -57,7 +58,9 @@ def test_who_stood_still_calls_nobody_late_before_looking() -> None:
     async def story() -> None:
         clock = Hands(asyncio.get_running_loop())
         world = LinkContext(clock, SystemDice(), Link(clock), None)
-        peer = PeerLink(PEER, "http://127.0.0.1:1", Identity(ME, SECRET, lambda: 1, OpenGate()), world, PeerLimits())
+        peer = PeerLink(
+            PEER, "http://127.0.0.1:1", Identity(ME, keyring_of(SECRET), lambda: 1, OpenGate()), world, PeerLimits()
+        )
         replies: list[Reply] = []
         peer.send(b"", 1, replies.append)
         for clock.now in (250, 500, 5000):

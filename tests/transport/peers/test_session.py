@@ -1,6 +1,7 @@
 """The keys of a connection, the seals of its frames, and whether its other end is heard."""
 
 from epoxy.model.incarnation import Greeting, Incarnation, Sighting
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
     PeerSession,
@@ -21,7 +22,7 @@ GATE = OpenGate()
 def session(
     *, secret: bytes = b"secret", mac: bytes = b"mac", nonce: bytes = bytes(NONCE_BYTES), gate: OpenGate = GATE
 ) -> PeerSession:
-    return conclude_handshake(secret, mac, nonce, HEADER, gate.greeting(1), gate)
+    return conclude_handshake(SigningKey(secret), mac, nonce, HEADER, gate.greeting(1), gate)
 
 
 def test_requests_and_answers_have_different_keys() -> None:
@@ -38,7 +39,7 @@ def test_secret_handshake_nonce_and_greeting_are_all_part_of_the_keys() -> None:
 
 
 def test_the_server_draws_a_nonce_for_each_handshake() -> None:
-    one, other = (accept_handshake(b"secret", Signed(HEADER, b"mac"), GATE) for _ in range(2))
+    one, other = (accept_handshake(Signed(HEADER, b"mac", SigningKey(b"secret")), GATE) for _ in range(2))
     assert len(one.nonce) == NONCE_BYTES
     assert one.nonce != other.nonce
     assert session(nonce=one.nonce).proof == one.proof
@@ -107,8 +108,8 @@ def test_both_ends_say_what_they_remember_and_judge_the_other_by_it() -> None:
     client.known = Sighting(store=6, counter=1, nonce=60, position=8)
     server.known = Sighting(store=5, counter=1, nonce=50, position=7)
     header = SignedHeader(1, 2, 5, 1_800_000_000_000, 7, client.greeting(2))
-    there = accept_handshake(b"secret", Signed(header, b"mac"), server)
-    here = conclude_handshake(b"secret", b"mac", there.nonce, header, server.greeting(1), client)
+    there = accept_handshake(Signed(header, b"mac", SigningKey(b"secret")), server)
+    here = conclude_handshake(SigningKey(b"secret"), b"mac", there.nonce, header, server.greeting(1), client)
     assert here.proof == there.proof
     assert server.calls == [("told", (1, client.known))]
     there.start.refusal(9)

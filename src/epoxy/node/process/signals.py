@@ -6,26 +6,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def handled(call: Callable[[], None]) -> Iterator[None]:
-    """Inside, a signal calls `call` on the loop. Afterwards signals are ignored: one more must not turn an orderly end
-    into a failure.
+def handled(end: Callable[[], None], reload: Callable[[], None] | None = None) -> Iterator[None]:
+    """Inside, SIGTERM and SIGINT call `end` on the loop, and SIGHUP calls `reload`, if there is one. Afterwards these
+    signals are ignored: one more must not turn an orderly end into a failure.
 
     The loop's own handlers will not do: when it is closed it restores the system's, which kill. Nor does a signal mask:
     it holds for one thread, and the system delivers to another.
     """
     loop = asyncio.get_running_loop()
 
-    def pass_on(_number: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(call)
+    calls = dict.fromkeys(ENDING, end)
+    if reload is not None:
+        calls[signal.SIGHUP] = reload
 
-    for number in SIGNALS:
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(calls[signal.Signals(number)])
+
+    for number in calls:
         signal.signal(number, pass_on)
     try:
         yield
     finally:
-        for number in SIGNALS:
+        for number in calls:
             signal.signal(number, signal.SIG_IGN)

@@ -18,6 +18,7 @@ from functools import lru_cache
 from epoxy.codec.seals import pads
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.incarnation import Greeting
+from epoxy.transport.peers.keyring import Keyring, SigningKey, keyring_of
 from epoxy.transport.peers.signed_header import NO_GREETING, Signed, SignedHeader, greeting_text, read_greeting
 
 WINDOW_MS = 30_000
@@ -30,8 +31,9 @@ request that is refused for its age is at least 4 seconds old, twice what the se
 MAX_SENDERS = 256
 """Senders whose nonces are remembered: every replica a cluster can have, each replaced a few times."""
 
-MAX_SECRETS = 4
-"""A process has two: the cluster's, and the one derived from it that peers sign with."""
+MAX_SECRETS = 8
+"""A process has two, the cluster's and the one derived from it that peers sign with; and while they are replaced, four.
+As many again were in use just before."""
 
 OPERATOR = 0
 """The sender's id in requests of an operator. Ids of replicas are positive."""
@@ -114,7 +116,7 @@ class Verifier:
     def __init__(
         self,
         me: int,
-        secret: bytes,
+        secret: bytes | Keyring,
         *,
         admits: Admits = admit_all,
         cluster: str = "",
@@ -122,7 +124,7 @@ class Verifier:
     ) -> None:
         """`cluster`: as `peer_secret` has it."""
         self.me = me
-        self.secret = secret
+        self.keys = keyring_of(secret)
         self._admits = admits
         self._cluster = cluster or "none, it was not made from a backup"
         self._now_ms = now_ms
@@ -130,7 +132,8 @@ class Verifier:
 
     def verify(self, headers: Mapping[bytes, bytes], path: bytes, body: bytes) -> Signed:
         header, text, mac = read_authorization(headers.get(b"authorization", b""))
-        if not hmac.compare_digest(mac, request_mac(self.secret, text, path, body)):
+        key = self._key_of(mac, text, path, body)
+        if key is None:
             raise BadSignature(
                 "not signed with our secret by a node with our members, quorum_policy and cluster id "
                 f"(of replica {self.me}: {self._cluster})"
@@ -144,7 +147,14 @@ class Verifier:
         self.check_membership(header)
         if not self._nonces(header.sender).add(header.nonce, header.time_ms, self._now_ms()):
             raise BadSignature("a repetition")
-        return Signed(header, mac)
+        return Signed(header, mac, key)
+
+    def _key_of(self, mac: bytes, text: bytes, path: bytes, body: bytes) -> SigningKey | None:
+        """The key a request was signed with. None: it is not one of ours."""
+        for key in self.keys.keys:
+            if hmac.compare_digest(mac, request_mac(key.secret, text, path, body)):
+                return key
+        return None
 
     def check_membership(self, header: SignedHeader) -> None:
         if header.sender != OPERATOR and not self._admits(header.sender, header.epoch):
@@ -161,7 +171,7 @@ class Verifier:
     def answer(self, signed: Signed, status: int, body: bytes, greeting: Greeting = NO_GREETING) -> tuple[bytes, bytes]:
         """The header line that authenticates the answer."""
         text = greeting_text(greeting)
-        mac = answer_mac(self.secret, signed.mac, status, text, body)
+        mac = answer_mac(signed.key.secret, signed.mac, status, text, body)
         return MAC_HEADER, b"%b,%b" % (text, mac)
 
 

@@ -77,7 +77,7 @@ class Authenticator:
         try:
             self._check_link(header)
             if self._has_left(header):
-                return Signed(header, signed.mac, known=False)
+                return Signed(header, signed.mac, signed.key, known=False)
             self._check_request(header)
         except Refusal as refusal:
             exchange.fail(refusal.status, refusal.code, refusal.message)
@@ -113,7 +113,7 @@ class Authenticator:
         """A store that is refused refuses itself when it reads the answer, and sends no frame. So its start is judged
         here already, all but its position, for the sake of the log at this end."""
         header = signed.header
-        session = accept_handshake(self._verifier.secret, signed, self._gate)
+        session = accept_handshake(signed, self._gate)
         is_heard = self._link is None or self._link.hears(header.sender)
         if is_heard and not self._has_left(header):
             self._gate.meet(header.sender, header.greeting, None)

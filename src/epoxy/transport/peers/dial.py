@@ -10,6 +10,7 @@ import httptools
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.transport.http.request import HttpReply
+from epoxy.transport.peers.keyring import SigningKey
 
 MAX_HEAD_BYTES = 4 << 10
 """An answer between peers has five short headers."""
@@ -59,6 +60,11 @@ class Dial(asyncio.Protocol):
             return
         self._waiting.append(answered)
         self._transport.write(head + body)
+
+    @property
+    def key(self) -> SigningKey | None:
+        """What the whole connection rests on; None if each request is signed."""
+        return None
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -28,6 +28,7 @@ from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import STREAM_PATH, HttpLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
     PeerSession,
@@ -281,8 +282,12 @@ class FrameServer(asyncio.Protocol):
     # As one of the server's connections.
 
     def sweep(self, now: float) -> None:
-        if now > self._write_deadline or now > self._read_deadline:
+        """A session whose secret was replaced has one more sweep for the answers under way."""
+        is_retired = self._session.key.retired
+        if now > self._write_deadline or now > self._read_deadline or (is_retired and self._draining):
             self.abort()
+        elif is_retired:
+            self.drain()
 
     def drain(self) -> None:
         self._draining = True
@@ -340,13 +345,13 @@ class FrameServer(asyncio.Protocol):
 class PeerHandshake:
     """The client's part of a handshake."""
 
-    def __init__(self, host: bytes, secret: bytes, header: SignedHeader, gate: StoreGate) -> None:
-        self._secret = secret
+    def __init__(self, host: bytes, key: SigningKey, header: SignedHeader, gate: StoreGate) -> None:
+        self._key = key
         self._header = header
         self._gate = gate
         self.mismatch: StoreMismatch | None = None
         """Why the server is not heard, after its answer."""
-        signature, self._mac = auth.sign(secret, header, STREAM_PATH, b"")
+        signature, self._mac = auth.sign(key.secret, header, STREAM_PATH, b"")
         self.request = handshake_request(host, signature)
 
     def session(self, head: bytes) -> PeerSession | None:
@@ -357,7 +362,7 @@ class PeerHandshake:
             nonce, greeting = bytes.fromhex(given.decode("ascii")), read_greeting(text.split(b","))
         except ValueError:
             return None
-        session = conclude_handshake(self._secret, self._mac, nonce, self._header, greeting, self._gate)
+        session = conclude_handshake(self._key, self._mac, nonce, self._header, greeting, self._gate)
         proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.greeting_text == text
         if not proven or len(nonce) != NONCE_BYTES:
             return None
@@ -388,6 +393,11 @@ class FrameDial(Dial):
         self.end("connection lost")
         if self.start is not None:
             self.start.close()
+
+    @property
+    def key(self) -> SigningKey | None:
+        """Of its session, once the connection is open."""
+        return self._session.key if self._session is not None else None
 
     def ask(self, epoch: int, body: bytes, answered: Answered) -> None:
         if self._transport is None or self._session is None:

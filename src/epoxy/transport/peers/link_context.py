@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from epoxy.ports import Clock, Dice
 from epoxy.transport.peers import auth
+from epoxy.transport.peers.keyring import Keyring
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.store_gate import StoreGate
 from epoxy.transport.tls import ContextOf
@@ -13,10 +14,10 @@ from epoxy.transport.wan.emulation import Link
 
 
 class Identity(Struct):
-    """This node as a sender: its id, its keys, its epoch, its store. `gate` is set before the first link is made."""
+    """This node as a sender: its id, its secrets, its epoch, its store. `gate` is set before the first link is made."""
 
     me: int
-    secret: bytes
+    keys: Keyring
     epoch: Callable[[], int]
     gate: StoreGate
     wall_ms: Callable[[], int] = auth.wall_ms

@@ -86,7 +86,8 @@ class MemberConnection:
             answered(Failed(reason="unreachable"))
             return
         header = self._identity.header(self._member, self._context.dice.nonce())
-        signature, mac = auth.sign(self._identity.secret, header, path, body)
+        secret = self._identity.keys.spoken.secret
+        signature, mac = auth.sign(secret, header, path, body)
         head = b"POST %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\ncontent-length: %d\r\n\r\n" % (
             path,
             self._connections.netloc,
@@ -94,19 +95,25 @@ class MemberConnection:
             len(body),
         )
         there_ms = (perf_counter() - left_s) * 1000
-        dial.request(head, body, partial(self._on_answer, header, mac, there_ms, answered))
+        dial.request(head, body, partial(self._on_answer, secret, header, mac, there_ms, answered))
 
     def _on_answer(
-        self, header: SignedHeader, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None
+        self,
+        secret: bytes,
+        header: SignedHeader,
+        mac: bytes,
+        there_ms: float,
+        answered: Answered,
+        answer: HttpReply | None,
     ) -> None:
         if answer is None:
             answered(Failed(reason="connection lost"))
         elif answer.status != LOST_STATUS:
-            self._context.link.back(self._member, there_ms, lambda: answered(self._reply(header, mac, answer)))
+            self._context.link.back(self._member, there_ms, lambda: answered(self._reply(secret, header, mac, answer)))
 
-    def _reply(self, header: SignedHeader, mac: bytes, answer: HttpReply) -> MemberReply:
+    def _reply(self, secret: bytes, header: SignedHeader, mac: bytes, answer: HttpReply) -> MemberReply:
         try:
-            check_answer(self._identity, header, mac, answer)
+            check_answer(self._identity, secret, header, mac, answer)
             return wire.decode_member_reply(answer.body)
         except (CodecError, PeerRefused) as error:
             return Failed(reason=f"answered {answer.status}: {error}"[:MAX_REASON])

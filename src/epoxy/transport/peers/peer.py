@@ -136,6 +136,7 @@ class PeerLink:
         if now_ms - before_ms < 2 * self._limits.tick_ms:
             self._expire(now_ms - self._limits.timeout_ms)
         # Else this process stood still, and may not have read answers that came meanwhile: the next tick decides.
+        self._connections.renew(self._identity.keys.spoken)
         every_ms = self._limits.tick_ms if self.state is LinkState.DOWN else self._limits.probe_ms
         if now_ms - self._probed_ms >= every_ms:
             self._probe()
@@ -144,7 +145,7 @@ class PeerLink:
 
     def _begin_handshake(self) -> PeerHandshake:
         header = self._identity.header(self.id, self._context.dice.nonce())
-        return PeerHandshake(self._connections.netloc, self._identity.secret, header, self._identity.gate)
+        return PeerHandshake(self._connections.netloc, self._identity.keys.spoken, header, self._identity.gate)
 
     # Sending.
 
@@ -350,12 +351,13 @@ class PeerRefused(Exception):
     """The answer is no list of replies from the peer."""
 
 
-def check_answer(identity: Identity, header: SignedHeader, mac: bytes, answer: HttpReply) -> None:
-    """Verify the MAC of an answer in HTTP, and the store it came from. (A frame has its seal and its session.)"""
+def check_answer(identity: Identity, secret: bytes, header: SignedHeader, mac: bytes, answer: HttpReply) -> None:
+    """Verify the MAC of an answer in HTTP, under the secret of its request, and the store it came from. (A frame has
+    its seal and its session.)"""
     check_status(answer)
     gate, peer = identity.gate, header.recipient
     given = answer.headers.get(auth.MAC_HEADER, b"")
-    greeting = auth.greeting_of(identity.secret, mac, answer.status, given, answer.body)
+    greeting = auth.greeting_of(secret, mac, answer.status, given, answer.body)
     if greeting is None:
         raise PeerRefused("not signed with the cluster's secret")
     if greeting.incarnation.store == 0:

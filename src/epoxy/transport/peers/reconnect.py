@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.dial import Dial, report
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.link_context import LinkContext
 
 
@@ -37,6 +38,7 @@ class PeerConnections:
         self._on_failed = on_failed
         self._make = make
         self._open: list[Dial] = []
+        self._leaving: Dial | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -59,6 +61,20 @@ class PeerConnections:
             if not dial.write_paused and (found is None or dial.waiting < found.waiting):
                 found = dial
         return found
+
+    def renew(self, spoken: SigningKey) -> None:
+        """Replace connections that rest on another secret than the one spoken now, one at a time: it is given no more
+        requests, and closed when the last is answered. The only one stays until there is another, unless the other end
+        will not have it any longer."""
+        if self._leaving is not None:
+            if not self._leaving.waiting:
+                self._leaving.abort()
+            return
+        for dial in self._open:
+            if dial.key is not None and dial.key is not spoken and (len(self._open) > 1 or dial.key.retired):
+                self._open.remove(dial)
+                self._leaving = dial
+                return
 
     async def _keep_open(self) -> None:
         failures = 0
@@ -92,7 +108,10 @@ class PeerConnections:
         try:
             await dial.lost
         finally:
-            self._open.remove(dial)
+            if dial is self._leaving:
+                self._leaving = None
+            else:
+                self._open.remove(dial)
             dial.abort()
         return dial.answers > 0
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from epoxy.codec.seals import Seals
 from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.signed_header import Signed, SignedHeader, greeting_text
 from epoxy.transport.peers.store_gate import StoreGate
 
@@ -69,17 +70,19 @@ class PeerSession:
     """Either end of a connection."""
 
     def __init__(
-        self, secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, start: StartCheck
+        self, key: SigningKey, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, start: StartCheck
     ) -> None:
-        """`header` is the client's, `greeting` the server's, `start` checks the other end's."""
+        """`key`: that the handshake was signed with. `header` is the client's, `greeting` the server's, `start` checks
+        the other end's."""
+        self.key = key
         self.header = header
         self.start = start
         self.nonce = nonce
         self.greeting_text = greeting_text(greeting)
         drawn = nonce + self.greeting_text
-        self.proof = derive_key(secret, b"switched", mac, drawn)
-        self.request_seals = Seals(derive_key(secret, b"questions", mac, drawn))
-        self.answer_seals = Seals(derive_key(secret, b"answers", mac, drawn))
+        self.proof = derive_key(key.secret, b"switched", mac, drawn)
+        self.request_seals = Seals(derive_key(key.secret, b"questions", mac, drawn))
+        self.answer_seals = Seals(derive_key(key.secret, b"answers", mac, drawn))
 
     def header_at(self, epoch: int) -> SignedHeader:
         """The client's header with the epoch of its latest frame."""
@@ -96,18 +99,18 @@ def derive_key(secret: bytes, purpose: bytes, mac: bytes, drawn: bytes) -> bytes
     return hmac.digest(secret, b"%b\n%b\n%b" % (purpose, mac, drawn), "sha256")
 
 
-def accept_handshake(secret: bytes, signed: Signed, gate: StoreGate) -> PeerSession:
+def accept_handshake(signed: Signed, gate: StoreGate) -> PeerSession:
     """The server's end. `signed`: the request that asked for frames, verified."""
     header = signed.header
     gate.told(header.sender, header.greeting.known)
     greeting = gate.greeting(header.sender)
     start = StartCheck(gate, header.sender, header.greeting, greeting.known)
-    return PeerSession(secret, signed.mac, os.urandom(NONCE_BYTES), header, greeting, start)
+    return PeerSession(signed.key, signed.mac, os.urandom(NONCE_BYTES), header, greeting, start)
 
 
 def conclude_handshake(
-    secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, gate: StoreGate
+    key: SigningKey, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, gate: StoreGate
 ) -> PeerSession:
     """The client's end, before the server's proof is checked."""
     start = StartCheck(gate, header.recipient, greeting, header.greeting.known)
-    return PeerSession(secret, mac, nonce, header, greeting, start)
+    return PeerSession(key, mac, nonce, header, greeting, start)

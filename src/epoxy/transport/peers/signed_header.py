@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from epoxy.model.incarnation import Greeting, Incarnation, Sighting
+from epoxy.transport.peers.keyring import SigningKey
 
 NO_GREETING = Greeting(incarnation=Incarnation(store=0, counter=0, nonce=0, base=0), position=0)
 """Of an operator, who has no store, and in answers to a sender whose store is not on record."""
@@ -34,10 +35,12 @@ class SignedHeader(Struct, frozen=True):
 
 
 class Signed(Struct, frozen=True):
-    """A request that was verified, and the MAC that its answer's MAC covers."""
+    """A request that was verified, the MAC that its answer's MAC covers, and the key of both: the sender may not have
+    the one that is spoken here."""
 
     header: SignedHeader
     mac: bytes
+    key: SigningKey
     known: bool = True
     """Whether the sender's store is on record here; if not, the answer does not name our store."""
 

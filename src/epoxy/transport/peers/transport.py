@@ -16,6 +16,7 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import STREAM_PATH, PeerLimits
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import FrameExchange
+from epoxy.transport.peers.keyring import Keyring, keyring_of
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
@@ -40,7 +41,7 @@ class Peers:
     def __init__(
         self,
         me: int,
-        secret: bytes,
+        secret: bytes | Keyring,
         links: Mapping[int, str],
         *,
         epoch: Callable[[], int],
@@ -56,7 +57,7 @@ class Peers:
         self._limits = limits or PeerLimits()
         self._clock = clock
         self._timer: Timer | None = None
-        self.identity = Identity(me, secret, epoch, gate if gate is not None else OpenGate())
+        self.identity = Identity(me, keyring_of(secret), epoch, gate if gate is not None else OpenGate())
         self.context = LinkContext(clock, dice, link or Link(clock), ssl)
         self._urls: dict[int, str] = {}
         self._peers: dict[int, PeerLink] = {}
