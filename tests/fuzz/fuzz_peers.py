@@ -24,6 +24,7 @@ from epoxy.transport.peers.frames import (
     read_answer,
     seal_request,
 )
+from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.session import PeerSession, StartCheck
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
@@ -98,7 +99,7 @@ class FramesTarget:
     def _session(self) -> PeerSession:
         header = SignedHeader(ME, PEER, 1, NOW_MS, 1)
         start = StartCheck(GATE, ME, header.greeting, None)
-        return PeerSession(SECRET, b"mac", b"n" * 16, header, GATE.greeting(ME), start)
+        return PeerSession(SigningKey(SECRET), b"mac", b"n" * 16, header, GATE.greeting(ME), start)
 
     def conversation(self, dice: Random) -> list[bytes]:
         seals, frames = self._session().request_seals, []
