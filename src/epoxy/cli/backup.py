@@ -14,7 +14,7 @@ from epoxy.cli.backup_progress import BackupProgress
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.client import Client
 from epoxy.model.api import BackupState
-from epoxy.model.errors import BackupError, EpoxyError, Unavailable
+from epoxy.model.errors import AccessRefused, BackupError, EpoxyError, Unavailable
 
 LOOK_S = 0.2
 """Between two looks at a backup that is not ready."""
@@ -89,6 +89,7 @@ def create(file: Path, force: bool, urls: list[str], as_json: bool) -> None:
       0  done
       1  no node could make it, or the file could not be written
       2  wrong usage, or FILE exists
+      77 no token, or one without the rights of an operator
       6  done, without the actors of datacenters that could not be reached (they are named)
     \b
     Examples:
@@ -101,6 +102,9 @@ def create(file: Path, force: bool, urls: list[str], as_json: bool) -> None:
     except EpoxyError as error:
         if as_json:
             output.emit_json(target.error_json(error))
+        if isinstance(error, AccessRefused):
+            click.echo(f"epoxy: {target.in_words(error, writes=False)}", err=True)
+            raise click.exceptions.Exit(target.exit_code_of(error)) from error
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; {file} was not written, and nothing is left of it") from None
@@ -127,11 +131,11 @@ def from_any(urls: list[str], file: Path, *, force: bool, quiet: bool) -> Made:
     """From the first node that begins one."""
     for url in urls[:-1]:
         try:
-            with Client(url, timeout=BLOCK_TIMEOUT_S) as client:
+            with target.connect(url, timeout=BLOCK_TIMEOUT_S) as client:
                 return make(client, client.begin_backup(), file, force=force, quiet=quiet)
         except Unavailable as error:
             click.echo(f"{error}; the next one is asked", err=True)
-    with Client(urls[-1], timeout=BLOCK_TIMEOUT_S) as client:
+    with target.connect(urls[-1], timeout=BLOCK_TIMEOUT_S) as client:
         return make(client, client.begin_backup(), file, force=force, quiet=quiet)
 
 

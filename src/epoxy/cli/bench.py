@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from epoxy.cli import output, target
+from epoxy.cli import credentials, output, target
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.load import Load, LoadTally, Workload
 from epoxy.cli.progress import ProgressBar
-from epoxy.model.errors import EpoxyError
+from epoxy.model.errors import AccessRefused, EpoxyError
 from epoxy.model.records import MAX_VALUE_BYTES
 
 HEADS = ("node", "calls", "a second", "p50", "p99", "slowest", "how", "failed")
@@ -68,8 +68,9 @@ def load_command(workload: str, value_size: int, call: target.NodeCall, **chosen
       epoxy bench put --keys 1 --count 1000 --url http://127.0.0.1:7800,http://127.0.0.1:7810
     """
     plan = Workload(name=workload, run=secrets.token_hex(4), value=secrets.token_bytes(value_size), **chosen)
-    load = Load(plan, call.urls, call.timeout)
-    measure(load, plan)
+    with call.reporting():
+        load = Load(plan, call.urls, call.timeout, credentials.token(), credentials.tls())
+        measure(load, plan)
     if call.as_json:
         output.emit_json(report_json(load, plan))
     else:
@@ -87,9 +88,12 @@ def measure(load: Load, plan: Workload) -> None:
         with ProgressBar(f"bench {plan.name}", plan.count) as watch, asyncio.Runner(loop_factory=fast_loop()) as runner:
             runner.run(load.run(told))
     except ExceptionGroup as group:
+        first = group.exceptions[0]
+        if isinstance(first, AccessRefused):
+            raise first from group
         if group.subgroup(EpoxyError) is None:
             raise
-        raise click.ClickException(f"nothing to read: {group.exceptions[0]}") from group
+        raise click.ClickException(f"nothing to read: {first}") from group
 
 
 def fast_loop() -> Any:

@@ -8,7 +8,7 @@ from epoxy.cli import output, target
 from epoxy.cli.diagnosis import diagnose
 from epoxy.cli.findings import Finding, NodeVisit, Severity
 from epoxy.cli.groups import SETTINGS
-from epoxy.client import Client, Status
+from epoxy.client import Status
 from epoxy.model.api import PeerStatus
 from epoxy.model.errors import ClientError
 
@@ -142,7 +142,7 @@ def visit_all(urls: list[str]) -> list[NodeVisit]:
 
 def visit(url: str, datacenter: str = "") -> NodeVisit:
     try:
-        with Client(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
+        with target.connect(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
             begun = time.time()
             status = client.status()
             here = (begun + time.time()) / 2

@@ -2,15 +2,18 @@
 
 import asyncio
 import math
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 
 from epoxy.client import AsyncClient
-from epoxy.model.errors import EpoxyError, Unavailable
+from epoxy.model.errors import EpoxyError, Forbidden, Unauthenticated, Unavailable
 
 RESOLUTION = math.log(1.01)
 """Latencies are rounded to one percent: a few hundred counters for a run of any length."""
@@ -91,8 +94,17 @@ async def send(workload: Workload, client: AsyncClient, number: int) -> tuple[fl
 class Load:
     """Each client is bound to one of `urls`, in turn, and sends its next request as soon as the last is answered."""
 
-    def __init__(self, workload: Workload, urls: list[str], timeout: float) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        urls: list[str],
+        timeout: float,
+        token: Path | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`token`, `tls`: as a client takes them."""
         self._workload = workload
+        self._shown: dict[str, Any] = {"token": token, "tls": tls}
         self._timeout = timeout
         self._next = 0
         self._deadline = math.inf
@@ -111,7 +123,7 @@ class Load:
         async with AsyncExitStack() as stack:
             clients = [
                 await stack.enter_async_context(
-                    AsyncClient(url, timeout=self._timeout, max_connections=self._workload.clients)
+                    AsyncClient(url, timeout=self._timeout, max_connections=self._workload.clients, **self._shown)
                 )
                 for url in self.tallies
             ]
@@ -155,6 +167,8 @@ class Load:
         while (number := self._take()) is not None:
             try:
                 latency_ms, word = await send(self._workload, client, number)
+            except (Unauthenticated, Forbidden):
+                raise  # every other call would be refused as well
             except EpoxyError as error:
                 tally.failed(error)
                 if isinstance(error, Unavailable):

@@ -26,6 +26,7 @@ ROOMS = {
     "doctor": "health",
     "inspect": "inspection",
     "members": "members",
+    "auth": "auth",
     "backup": "backup",
     "scrub": "scrub",
     "actor": "actors",

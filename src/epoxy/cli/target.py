@@ -4,24 +4,36 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote_from_bytes
 
 import click
 from msgspec import Struct
 
-from epoxy.cli import output
+from epoxy.cli import credentials, output
 from epoxy.cli.groups import Interrupted
 from epoxy.client import Client
-from epoxy.client.limits import MAX_TIMEOUT_S, TIMEOUT_S
+from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_TIMEOUT_S, TIMEOUT_S
 from epoxy.client.routing import fleet_of
-from epoxy.model.errors import EpoxyError, InvalidRequest, NotRunning, OutcomeUnknown, WriteConflict
+from epoxy.client.token import TOKEN, TOKEN_FILE
+from epoxy.model.errors import (
+    EpoxyError,
+    Forbidden,
+    InvalidRequest,
+    NotRunning,
+    OutcomeUnknown,
+    Unauthenticated,
+    WriteConflict,
+)
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Consistency
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 DEFAULT_URL = "http://127.0.0.1:7800"
-LOST, NOT_FOUND = 3, 4
-"""Exit codes, so that a script need not parse the output. Others: 0 done, 1 failed, 2 wrong usage."""
+LOST, NOT_FOUND, NO_RIGHTS = 3, 4, 77
+"""Exit codes, so that a script need not parse the output. Others: 0 done, 1 failed, 2 wrong usage. 77 is EX_NOPERM of
+sysexits.h."""
 
 INDEFINITE = "INDEFINITE: the write may have happened, or may still happen; read the key before you write it again"
 
@@ -55,16 +67,29 @@ class Argument(click.ParamType[bytes]):
         return str(value).encode("utf-8", errors="surrogateescape")
 
 
-url_option = click.option(
-    "--url",
-    "urls",
-    type=Urls(),
-    envvar="EPOXY_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    show_envvar=True,
-    help="The nodes to ask, nearest first.",
-)
+def url_option(command: Command) -> Command:
+    """--url, which the command gets as `urls`, and the options for what is shown there."""
+    urls = click.option(
+        "--url",
+        "urls",
+        type=Urls(),
+        envvar="EPOXY_URL",
+        default=DEFAULT_URL,
+        show_default=True,
+        show_envvar=True,
+        help="The nodes to ask, nearest first.",
+    )
+    return urls(credentials.credential_options(command))
+
+
+def connect(urls: str | list[str], *, timeout: float = TIMEOUT_S, connect_timeout: float = CONNECT_TIMEOUT_S) -> Client:
+    """A client with the token and the certificate that the options of the command name."""
+    try:
+        return Client(
+            urls, timeout=timeout, connect_timeout=connect_timeout, token=credentials.token(), tls=credentials.tls()
+        )
+    except InvalidRequest as error:
+        raise click.UsageError(str(error)) from error
 
 
 def read_option(name: str, words: str) -> Callable[[Any], Any]:
@@ -98,9 +123,14 @@ class NodeCall(Struct, frozen=True, kw_only=True):
     def client(self, *, writes: bool = False) -> Iterator[Client]:
         """An error inside is printed on one line and ends the command. After a failed write (`writes`) the line says
         whether the failure is definite."""
+        with self.reporting(writes=writes), connect(self.urls, timeout=self.timeout) as client:
+            yield client
+
+    @contextmanager
+    def reporting(self, *, writes: bool = False) -> Iterator[None]:
+        """As `client`, for a command that makes clients of its own."""
         try:
-            with Client(self.urls, timeout=self.timeout) as client:
-                yield client
+            yield
         except EpoxyError as error:
             if self.as_json:
                 output.emit_json(error_json(error))
@@ -125,6 +155,8 @@ def call_options(command: Callable[..., None]) -> Callable[..., None]:
 def exit_code_of(error: EpoxyError) -> int:
     if isinstance(error, InvalidRequest):
         return click.UsageError.exit_code
+    if isinstance(error, Unauthenticated | Forbidden):
+        return NO_RIGHTS
     return LOST if isinstance(error, WriteConflict) else 1
 
 
@@ -133,9 +165,17 @@ def in_words(error: EpoxyError, *, writes: bool) -> str:
         return f"{error}. {INDEFINITE}"
     if isinstance(error, NotRunning):
         return f"{error}. Definite: the actor was not asked"
+    if isinstance(error, Unauthenticated):
+        return f"{error}. {token_advice()}"
     if isinstance(error, InvalidRequest) or not writes:
         return str(error)
     return f"{error}. Definite: nothing was written"
+
+
+def token_advice() -> str:
+    if credentials.has_token():
+        return "`epoxy auth token list` shows those there are; `epoxy auth init` on a node makes an operator's"
+    return f"No token was given: --token-file, {TOKEN}, {TOKEN_FILE} or {credentials.home_text()}"
 
 
 def error_json(error: EpoxyError) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
 import msgspec
@@ -11,13 +10,20 @@ from epoxy.client.calls import Call, as_bytes, get_json, post_json
 from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import JSON, read_json, says_absent
 from epoxy.model.access import AccessRole
+from epoxy.model.api_access import AuthInit, GrantList, GrantOrder, RotateOrder
 from epoxy.model.api_access import GrantInfo as GrantInfo
-from epoxy.model.api_access import GrantList, GrantOrder, RotateOrder
 from epoxy.model.api_access import TokenMade as TokenMade
 from epoxy.model.api_access import WhoAmI as WhoAmI
 from epoxy.model.errors import InvalidRequest
 
 PATH = "/v2/auth/tokens"
+
+
+def init_auth(name: str = "admin", *, timeout: float | None = None) -> Call[TokenMade]:
+    """A token for an operator, in a request that is signed with the cluster's secret. A grant of the name is replaced,
+    so a second try does no harm."""
+    body = msgspec.json.encode(AuthInit(name=name))
+    return post_json("/v2/auth/init", body, made, writes=False, timeout=timeout)
 
 
 def whoami(*, timeout: float | None = None) -> Call[WhoAmI]:
@@ -57,13 +63,13 @@ def create_token(
         requests_per_s=requests_per_s,
         stored_bytes=stored_bytes,
     )
-    return post_json(PATH, msgspec.json.encode(order), made(201), timeout=timeout)
+    return post_json(PATH, msgspec.json.encode(order), made, timeout=timeout)
 
 
 def rotate_token(name: str, *, keep_s: int = 0, timeout: float | None = None) -> Call[TokenMade]:
     """Another token for the grant. Its last one is accepted for `keep_s` longer, those before it no more."""
     order = RotateOrder(name=name, keep_s=keep_s)
-    return post_json(f"{PATH}/rotate", msgspec.json.encode(order), made(200), timeout=timeout)
+    return post_json(f"{PATH}/rotate", msgspec.json.encode(order), made, timeout=timeout)
 
 
 def revoke_token(name: str, *, timeout: float | None = None) -> Call[GrantInfo | None]:
@@ -82,8 +88,8 @@ def revoke_token(name: str, *, timeout: float | None = None) -> Call[GrantInfo |
     )
 
 
-def made(status: int) -> Any:
-    return partial(read_json, TokenMade, status=status, writes=True)
+def made(answer: HttpResponse) -> TokenMade:
+    return read_json(TokenMade, answer, status=201 if answer.status == 201 else 200, writes=True)
 
 
 def checked_role(role: str | AccessRole) -> AccessRole:
