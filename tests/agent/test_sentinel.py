@@ -1,6 +1,7 @@
 """What clients are told, in the words of a Sentinel."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ from msgspec.structs import replace
 
 from epoxy.agent.connection import ReplyReader
 from epoxy.agent.redis import Reply, ServerError
-from epoxy.agent.sentinel import AgentStatus, NodeStatus, SentinelSession, SentinelSource, failover_proof
+from epoxy.agent.sentinel import MAX_CHANNELS, AgentStatus, NodeStatus, SentinelSession, SentinelSource
+from epoxy.protocol.elect.operator_orders import FAILOVER, WINDOW_MS, Addressee, OperatorOrder, OrderDesk, proof_of
 from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc", cluster="mymaster")
-SECRET = b"0123456789abcdef"
+SECRET, OLD_SECRET = b"0123456789abcdef", b"fedcba9876543210"
 
 
 def node(name: str, **settings: object) -> NodeStatus:
@@ -51,14 +53,34 @@ STATUS = AgentStatus(
 HEADLESS = replace(STATUS, primary=None, primary_address=None)
 
 
+HERE = Addressee(cluster="mymaster", agent="b", life="1f")
+NOW_MS = 1_800_000_000_000
+
+
+def source_of(status: AgentStatus = STATUS, fail_over: Callable[[str], str | None] = lambda _: None) -> SentinelSource:
+    return SentinelSource(
+        config=lambda: CONFIG,
+        desk=OrderDesk(HERE),
+        secrets=lambda: (SECRET, OLD_SECRET),
+        now_ms=lambda: NOW_MS,
+        status=lambda: status,
+        fail_over=fail_over,
+    )
+
+
 def session(status: AgentStatus = STATUS, asked: list[str] | None = None) -> SentinelSession:
     def fail_over(heir: str) -> str | None:
         (asked if asked is not None else []).append(heir)
         return "b is not the primary" if heir == "z" else None
 
-    return SentinelSession(
-        SentinelSource(config=lambda: CONFIG, secret=SECRET, status=lambda: status, fail_over=fail_over)
-    )
+    return SentinelSession(source_of(status, fail_over))
+
+
+def order(
+    heir: str, nonce: str = "1", time_ms: int = NOW_MS, secret: bytes = SECRET, to: Addressee = HERE
+) -> list[str]:
+    given = OperatorOrder(act=FAILOVER, target=heir, time_ms=time_ms, nonce=nonce)
+    return ["ELECT", "FAILOVER", heir, str(time_ms), nonce, proof_of(secret, to, given)]
 
 
 def say(to: SentinelSession, *words: str) -> Reply:
@@ -131,21 +153,55 @@ def test_the_status_is_json() -> None:
     assert json.loads(told)["nodes"][2]["seen_ms"] is None
 
 
-def test_a_failover_needs_the_secret() -> None:
+def test_a_failover_is_signed_and_carried_out_once() -> None:
     asked: list[str] = []
     client = session(asked=asked)
-    assert say(client, "ELECT", "FAILOVER", "c", failover_proof(SECRET, "c")) == b"OK"
+    assert say(client, "ELECT", "LIFE") == b"b 1f"
+    assert say(client, *order("c")) == b"OK"
+    assert "NOAUTH this order was given before" in str(say(client, *order("c")))
     assert asked == ["c"]
-    for proof in ("", failover_proof(b"another secret at all", "c"), failover_proof(SECRET, "b")):
-        assert "NOAUTH" in str(say(client, "ELECT", "FAILOVER", "c", proof))
-    assert asked == ["c"]
-    assert "b is not the primary" in str(say(client, "ELECT", "FAILOVER", "z", failover_proof(SECRET, "z")))
+    assert say(client, *order("c", nonce="2", secret=OLD_SECRET)) == b"OK", "both secrets are accepted"
+    assert "b is not the primary" in str(say(client, *order("z")[:2], *order("z", nonce="3")[2:]))
+    assert asked == ["c", "c", "z"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (order("c", secret=b"another secret at all"), "NOAUTH cluster.secret_file"),
+        (order("c", to=replace(HERE, life="2f")), "NOAUTH cluster.secret_file"),
+        (order("c", to=replace(HERE, agent="a")), "NOAUTH cluster.secret_file"),
+        ([*order("b")[:2], "c", *order("b")[3:]], "NOAUTH cluster.secret_file"),
+        (order("c", time_ms=NOW_MS - WINDOW_MS - 1_000), "31 s behind the agent's clock"),
+        (order("c", time_ms=NOW_MS + WINDOW_MS + 1_000), "31 s ahead of the agent's clock"),
+        ([*order("c")[:3], "-5", "1", "x"], "ERR the time of an order"),
+        ([*order("c")[:3], "9" * 400, "1", "x"], "ERR the time of an order"),
+        (["ELECT", "FAILOVER", "c", "0" * 64], "NOAUTH an order without time and nonce"),
+        (["ELECT", "FAILOVER", "c"], "ERR ELECT STATUS"),
+        (["ELECT"], "ERR ELECT STATUS"),
+    ],
+)
+def test_any_other_order_is_refused(words: list[str], answer: str) -> None:
+    """The last but two is the order of an earlier release, which could be repeated for ever."""
+    asked: list[str] = []
+    assert answer in str(say(session(asked=asked), *words))
+    assert asked == []
+
+
+def test_a_client_subscribes_to_a_limited_number_of_channels() -> None:
+    client = session()
+    for number in range(MAX_CHANNELS):
+        client.answer([b"SUBSCRIBE", b"%d" % number])
+    assert len(client.channels) == MAX_CHANNELS
+    assert "may subscribe to" in str(say(client, "SUBSCRIBE", "one more"))
+    assert say(client, "SUBSCRIBE", "1") == [b"subscribe", b"1", MAX_CHANNELS], "again is not one more"
 
 
 @pytest.mark.parametrize("proof", ["\u00fc", "\udcff", "0" * 64])
 def test_a_proof_that_is_not_ascii_is_no_proof(proof: str) -> None:
     asked: list[str] = []
-    command = [b"ELECT", b"FAILOVER", "z\u00fcrich".encode(), proof.encode("utf-8", "surrogateescape")]
+    words = [b"ELECT", b"FAILOVER", "z\u00fcrich".encode(), b"%d" % NOW_MS, b"1"]
+    command = [*words, proof.encode("utf-8", "surrogateescape")]
     assert session(asked=asked).answer(command).startswith(b"-NOAUTH")
     assert asked == []
 

@@ -7,11 +7,10 @@ import pytest
 import uvloop
 
 from epoxy.agent import sentinel_server
-from epoxy.agent.sentinel import SentinelSource
 from epoxy.agent.sentinel_server import SentinelServer
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
-from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
+from tests.agent.test_sentinel import source_of
 
 PATIENCE_S = 60.0
 
@@ -20,9 +19,7 @@ class House:
     def __init__(self) -> None:
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.server = SentinelServer(
-            SentinelSource(config=lambda: CONFIG, secret=SECRET, status=lambda: STATUS, fail_over=lambda _: None)
-        )
+        self.server = SentinelServer(source_of())
 
     async def come(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self.address.host, self.address.port)

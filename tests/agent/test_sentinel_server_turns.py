@@ -8,7 +8,7 @@ import uvloop
 from msgspec.structs import replace
 
 from epoxy.agent.redis import encode
-from epoxy.agent.sentinel import AgentStatus, SentinelSource
+from epoxy.agent.sentinel import AgentStatus
 from epoxy.agent.sentinel_server import (
     COMMANDS_PER_TURN,
     MAX_UNREAD_BYTES,
@@ -18,7 +18,7 @@ from epoxy.agent.sentinel_server import (
 )
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
-from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
+from tests.agent.test_sentinel import STATUS, source_of
 
 PATIENCE_S = 60.0
 MASTERS = encode(("SENTINEL", "MASTERS"))
@@ -32,9 +32,7 @@ class House:
         self.asked = 0
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.server = SentinelServer(
-            SentinelSource(config=lambda: CONFIG, secret=SECRET, status=self._status, fail_over=lambda _: None)
-        )
+        self.server = SentinelServer(replace(source_of(), status=self._status))
 
     def _status(self) -> AgentStatus:
         self.asked += 1

@@ -146,6 +146,8 @@ def fail_over(
     asked: list[str] = []
 
     def question(agent: str, words: list[str]) -> Reply:
+        if words[1] == "LIFE":
+            return f"{agent[0]} life".encode()
         if words[1] == "FAILOVER":
             return b"OK" if agent == "a:1" else ServerError("ERR c is not the primary; ask a")
         asked.append(agent)

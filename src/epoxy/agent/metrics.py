@@ -42,7 +42,8 @@ class AgentMetrics(Collector):
             yield GaugeMetricFamily(f"epoxy_elect_{name}", means, value=float(value))
         counters = (
             ("switches", "Changes of the primary seen since the start.", status.switches),
-            ("implausible_epochs", "Messages ignored: an epoch far above all that was seen.", status.implausible),
+            ("implausible_epochs", "Messages ignored: an epoch that cannot be.", status.implausible),
+            ("refused_orders", "Orders refused: not signed, too late, or repeated.", status.refused_orders),
         )
         for name, means, value in counters:
             yield CounterMetricFamily(f"epoxy_elect_{name}", means, value=value)

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import random
+import secrets
 import sys
 from collections.abc import Coroutine
 from typing import NoReturn
@@ -27,9 +28,11 @@ from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.heartbeats import heartbeat_of
 from epoxy.protocol.elect.lists import Lists
 from epoxy.protocol.elect.messages import Heartbeat, Message, ServerState
+from epoxy.protocol.elect.operator_orders import LIFE_BYTES, Addressee, OrderDesk
 from epoxy.protocol.elect.terms import Effect, Save, Send, ServerReport
 from epoxy.transport.http import listener
 from epoxy.transport.http.server import serve_http
+from epoxy.transport.peers.auth import wall_ms
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -53,8 +56,15 @@ class Agent:
         self._counted: ElectConfig | None = None
         self._listener = LinkListener(self._party_of, self._receive)
         self.data_plane = DataPlane(settings, self._reported)
+        addressee = Addressee(cluster=config.cluster, agent=settings.me, life=secrets.token_hex(LIFE_BYTES))
+        self._desk = OrderDesk(addressee)
         source = SentinelSource(
-            config=lambda: self.elector.config, secret=settings.secret, status=self.status, fail_over=self._fail_over
+            config=lambda: self.elector.config,
+            desk=self._desk,
+            secrets=lambda: (settings.secret,),
+            now_ms=wall_ms,
+            status=self.status,
+            fail_over=self._fail_over,
         )
         self._sentinel = SentinelServer(source)
         self._metrics: listener.Listener | None = None
@@ -286,6 +296,7 @@ class Agent:
             joining=joining(lists, nodes),
             leaving=lists.leaving,
             implausible=elector.implausible,
+            refused_orders=self._desk.refused,
         )
 
     def _node_status(self, name: str, now_ms: int) -> NodeStatus:

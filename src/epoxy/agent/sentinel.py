@@ -2,10 +2,9 @@
 and our own.
 
 The port speaks RESP and answers every client that can reach it, as a Sentinel does: the addresses of servers are no
-secret. `ELECT FAILOVER` changes something, so it needs a proof of the cluster's secret.
+secret. `ELECT FAILOVER` changes something, so it must be signed with the cluster's secret (`operator_orders.py`).
 """
 
-import hmac
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -14,10 +13,17 @@ from msgspec import Struct
 from epoxy.codec import resp
 from epoxy.model.address import Address
 from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.operator_orders import FAILOVER, OperatorOrder, OrderDesk
 
 LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
 
 SWITCH = "+switch-master"
+
+MAX_CHANNELS = 64
+"""Of one client. An agent publishes on one."""
+
+MAX_TIME_DIGITS = 15
+"""Of a time in milliseconds: 30,000 years."""
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
@@ -62,13 +68,18 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     Empty when the change is over."""
     implausible: int = 0
     """Messages ignored because of an epoch far above all that was seen."""
+    refused_orders: int = 0
+    """Orders that were not signed with the secret, came too late, or were given before."""
 
 
 class SentinelSource(Struct, frozen=True, kw_only=True):
     """What a session needs of the agent."""
 
     config: Callable[[], ElectConfig]
-    secret: bytes
+    desk: OrderDesk
+    secrets: Callable[[], tuple[bytes, ...]]
+    now_ms: Callable[[], int]
+    """The time of day: operators compare theirs."""
     status: Callable[[], AgentStatus]
     fail_over: Callable[[str], str | None]
 
@@ -209,6 +220,8 @@ class SentinelSession:
     # Subscriptions
 
     def subscribe(self, words: list[str]) -> bytes:
+        if len(self.channels | set(words)) > MAX_CHANNELS:
+            return resp.error(f"ERR a client may subscribe to {MAX_CHANNELS} channels")
         return b"".join(self._subscribed("subscribe", word, joins=True) for word in words)
 
     def unsubscribe(self, words: list[str]) -> bytes:
@@ -232,19 +245,26 @@ class SentinelSession:
         match [word if i else word.upper() for i, word in enumerate(words)]:
             case ["STATUS"]:
                 return resp.bulk(msgspec.json.encode(self._source.status()))
-            case ["FAILOVER", heir, proof]:
-                if not hmac.compare_digest(failover_proof(self._source.secret, heir).encode(), proof.encode()):
-                    return resp.error("NOAUTH cluster.secret_file: the proof was made with a different secret")
-                refused = self._source.fail_over(heir)
-                return resp.error(f"ERR {refused}") if refused else resp.OK
+            case ["LIFE"]:
+                addressee = self._source.desk.addressee
+                return resp.bulk_text(f"{addressee.agent} {addressee.life}")
+            case ["FAILOVER", heir, time_ms, nonce, proof]:
+                return self._fail_over(heir, time_ms, nonce, proof)
+            case ["FAILOVER", _, _]:
+                return resp.error("NOAUTH an order without time and nonce: use `epoxy elect failover` of this release")
             case _:
-                return resp.error("ERR ELECT STATUS, or ELECT FAILOVER node proof")
+                return resp.error("ERR ELECT STATUS, ELECT LIFE, or ELECT FAILOVER node time nonce proof")
 
-
-def failover_proof(secret: bytes, heir: str) -> str:
-    """A failover needs the secret, because the port is open to clients. The proof can be replayed by anyone who reads
-    the traffic, at the cost of a failover: keep the port inside a private network."""
-    return hmac.digest(secret, f"elect failover\n{heir}".encode(), "sha256").hex()
+    def _fail_over(self, heir: str, time_ms: str, nonce: str, proof: str) -> bytes:
+        if not (time_ms.isascii() and time_ms.isdecimal()) or len(time_ms) > MAX_TIME_DIGITS:
+            return resp.error("ERR the time of an order is a number of milliseconds")
+        source = self._source
+        order = OperatorOrder(act=FAILOVER, target=heir, time_ms=int(time_ms), nonce=nonce)
+        refused = source.desk.refusal(order, proof, source.secrets(), source.now_ms())
+        if refused is not None:
+            return resp.error(f"NOAUTH {refused}")
+        reason = source.fail_over(heir)
+        return resp.error(f"ERR {reason}") if reason else resp.OK
 
 
 UNMEASURED = (

@@ -6,13 +6,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from epoxy.agent.sentinel import AgentStatus, NodeStatus, failover_proof
+from epoxy.agent.sentinel import AgentStatus, NodeStatus
 from epoxy.agent.settings import AgentSettings, load
 from epoxy.cli import elect_query, output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.serve import log_level_option, refused, run_process
 from epoxy.model.errors import ConfigError, EpoxyError
 from epoxy.protocol.elect.lists import at_start
+from epoxy.protocol.elect.operator_orders import FAILOVER
 
 NO_PRIMARY = 1
 HEADS = ("node", "server", "role", "state", "epoch", "history", "offset", "seen")
@@ -135,9 +136,11 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
 
     Exit status: 0 NODE takes writes; 1 refused, given up, or not seen within --wait.
     """
-    secret = settings_in(path).secret
+    settings = settings_in(path)
     asked = targets(path, agents)
-    taker, _ = elect_query.answered(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
+    taker, _ = elect_query.answered(
+        asked, lambda agent: elect_query.order(agent, settings.secret, settings.config.cluster, FAILOVER, node)
+    )
     nearest = [taker, *(agent for agent in asked if agent != taker)]
     report = elect_query.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
     if as_json:

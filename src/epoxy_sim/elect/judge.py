@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from epoxy.protocol.elect.lists import Lists
 from epoxy.protocol.elect.messages import Acceptance, Announce, Counted, Heartbeat, Message, Offer
+from epoxy.protocol.elect.operator_orders import OperatorOrder
 from epoxy.protocol.elect.send_queue import SendQueue
 from epoxy.protocol.elect.terms import ElectRecord, Order
 from epoxy_sim.simulation import Violation
@@ -29,6 +30,7 @@ class ElectJudge:
         """Copies from which on an acknowledged write must survive."""
         self._stage = 0
         self._remembered: set[str] = set()
+        self._obeyed: set[str] = set()
 
     # Elections
 
@@ -75,6 +77,12 @@ class ElectJudge:
             queue.put(each)
         if not any(isinstance(each, Announce) and each.epoch >= message.epoch for each in waiting):
             raise Violation("announcement dropped", f"{sender} forgets to tell {to} of epoch {message.epoch}")
+
+    def obeyed(self, node: str, order: OperatorOrder) -> None:
+        self._world.note(f"{node} takes the order {order.act} {order.target}, number {order.nonce}")
+        if order.nonce in self._obeyed:
+            raise Violation("an order carried out twice", f"{node}: {order.act} {order.target}, number {order.nonce}")
+        self._obeyed.add(order.nonce)
 
     # Writes
 

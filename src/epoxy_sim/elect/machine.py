@@ -10,6 +10,7 @@ from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.lists import Lists
 from epoxy.protocol.elect.messages import Acceptance, Message
+from epoxy.protocol.elect.operator_orders import Addressee, OperatorOrder, OrderDesk
 from epoxy.protocol.elect.terms import Effect, ElectRecord, Follow, OpenServer, Order, Save, Send, ServerReport
 from epoxy_sim.elect.server import Server
 
@@ -60,6 +61,7 @@ class ElectMachine:
         """Whether an operator wants it to run."""
         self.record: ElectRecord | None = None
         self.agent: ElectorPort | None = None
+        self.desk: OrderDesk | None = None
         self.server = Server(self)
         self._party: Party | None = None
         self._known: tuple[Lists | None, ElectConfig] = (None, config)
@@ -115,6 +117,7 @@ class ElectMachine:
         except ConfigError as refused:
             self.cluster.world.note(f"{self.name} does not start: {refused}")
             return
+        self.desk = OrderDesk(Addressee(cluster=self.config.cluster, agent=self.name, life=str(self.life)))
         self._tick(self.life)
 
     def crash(self) -> None:
@@ -180,9 +183,13 @@ class ElectMachine:
         if self.agent is not None and life == self.life:
             self._perform(self.agent.receive(message, self.local_ms()), life)
 
-    def hand_over(self, heir: str) -> None:
-        if self.agent is not None:
-            self.agent.hand_over(heir, self.local_ms())
+    def obey(self, order: OperatorOrder, proof: str) -> None:
+        """An order arrives, perhaps not for the first time."""
+        if self.agent is None or self.desk is None:
+            return
+        if self.desk.refusal(order, proof, (SECRET,), self.cluster.orders.wall_ms()) is None:
+            self.cluster.judge.obeyed(self.name, order)
+            self.agent.hand_over(order.target, self.local_ms())
 
     def _tick(self, life: int) -> None:
         if self.agent is None or life != self.life:

@@ -18,6 +18,7 @@ from epoxy.protocol.elect import (
     heartbeats,
     link_session,
     lists,
+    operator_orders,
     rules,
     votes,
 )
@@ -25,6 +26,7 @@ from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.handshake import ElectHello
 from epoxy.protocol.elect.lists import ListFloor, Lists, NodeList
 from epoxy.protocol.elect.messages import Heartbeat, Message, Offer
+from epoxy.protocol.elect.operator_orders import Addressee, OperatorOrder
 from epoxy.protocol.elect.send_queue import SendQueue
 from epoxy.protocol.elect.state import Draw, ElectorState
 from epoxy.protocol.elect.terms import ElectRecord, ReplicationPosition
@@ -36,6 +38,7 @@ from epoxy_sim.patching import Mutant, Mutants, Patch, always, never, nothing
 _is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
 _nth_latest = rules.nth_latest
 _on_heartbeat, _on_offer, _would_win = heartbeats.on_heartbeat, votes.on_offer, candidacy.would_win
+_proof_of = operator_orders.proof_of
 _init, _resign = ElectorState.__init__, ElectorState.resign
 FULL = 8
 """Small, so that it fills within a run."""
@@ -189,6 +192,14 @@ mutant(
 mutant(epochs, "is_plausible", "any-epoch", "an epoch far above all others is believed")(always)
 mutant(epochs, "is_common", "one-voice", "one node is believed an epoch that a majority would be")(always)
 mutant(epochs, "is_common", "left-behind", "a node that was away too long believes no majority")(never)
+
+
+mutant(operator_orders, "is_repeated", "order-repeated", "an order is carried out as often as it comes")(never)
+
+
+@mutant(operator_orders, "proof_of", "order-for-anyone", "an order does not name the agent's life")
+def proof_for_any_life(secret: bytes, addressee: Addressee, order: OperatorOrder) -> str:
+    return _proof_of(secret, replace(addressee, agent="", life=""), order)
 
 
 @mutant(lists, "begun", "list-at-once", "a new list counts alone from the restart on")

@@ -93,7 +93,10 @@ class ElectOperator:
         self._asked = not self._asked
         if primary is not None and primary in self._left:
             heir = self._cluster.named(roll.order[0])
-            primary.run((lambda: primary.hand_over(heir.name)) if self._asked else primary.end_agent)
+            if self._asked:
+                self._cluster.orders.fail_over(primary, heir.name)
+            else:
+                primary.run(primary.end_agent)
         self._cluster.world.after(1000 * PATIENCE * config.timing.down_after_ms, self._hand_over)
 
     def _stop_left(self) -> None:

@@ -11,9 +11,10 @@ from epoxy.protocol.elect.config import ElectConfig, ElectNode
 from epoxy.protocol.elect.terms import ElectRecord, Mode
 from epoxy_sim.elect.intruder import Stranger, babble
 from epoxy_sim.elect.judge import ElectJudge
-from epoxy_sim.elect.machine import ElectMachine
+from epoxy_sim.elect.machine import SECRET, ElectMachine
 from epoxy_sim.elect.network import ElectNetwork
 from epoxy_sim.elect.operator import ElectOperator
+from epoxy_sim.elect.order_repeats import SignedOrders
 from epoxy_sim.elect.plan import ElectFault, ElectPlan, Kind, Roll
 from epoxy_sim.simulation import Simulation, Violation
 
@@ -45,6 +46,7 @@ class ElectSimulation(Simulation[ElectPlan]):
         config = config_of(plan)
         self.judge = ElectJudge(self.world, config.initial_primary, self.machines, begun=plan.ahead or 1)
         self.network: ElectNetwork = ElectNetwork(self.world, plan, self.judge)
+        self.orders = SignedOrders(self, SECRET)
         self.operator = ElectOperator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
         for name, rate in zip(NAMES, plan.skew, strict=False):
             theirs = odd_config(config) if plan.odd and name == NAMES[plan.odd - 1] else config
@@ -134,7 +136,7 @@ class ElectSimulation(Simulation[ElectPlan]):
     def _hand_over(self, heir: ElectMachine) -> None:
         primary = self.primary()
         if primary is not None and primary is not heir:
-            primary.run(lambda: primary.hand_over(heir.name))
+            self.orders.fail_over(primary, heir.name)
 
     def _mend(self, struck: list[ElectMachine]) -> None:
         for machine in struck:
