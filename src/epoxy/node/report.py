@@ -12,6 +12,8 @@ from epoxy.model.cluster import ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.writes import Path
 from epoxy.node.process.auth import exposed_listeners
+from epoxy.node.process.config import Settings
+from epoxy.node.process.secret_files import is_open_to_others
 from epoxy.node.timing import floor_ms
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def report_of(node: "Node") -> NodeReport:
         grants=len(node.access.table.grants),
         access_version=node.access.version,
         access_age_s=access_age_s(node),
+        readable_secrets=readable_secrets(node.settings),
     )
 
 
@@ -77,6 +80,13 @@ def open_listeners(node: "Node") -> list[str]:
     if not node.access.is_open:
         return []
     return [f"{name} {address}" for name, address in exposed_listeners(node.settings.node).items()]
+
+
+def readable_secrets(settings: Settings) -> list[str]:
+    files = {"cluster.secret_file": settings.cluster.secret_file}
+    if settings.tls is not None:
+        files["tls.key"] = settings.tls.key
+    return [f"{name} {file}" for name, file in files.items() if is_open_to_others(file)]
 
 
 def access_age_s(node: "Node") -> float | None:

@@ -58,4 +58,8 @@ def read_resp_password(settings: Settings) -> str | None:
 
 
 def is_open_to_others(path: Path) -> bool:
-    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+    """A file that is gone is not."""
+    try:
+        return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+    except OSError:
+        return False
