@@ -91,10 +91,10 @@ def test_the_advice_names_the_grant() -> None:
 
 def test_files_that_others_can_read() -> None:
     node = status(readable_secrets=["cluster.secret_file /etc/epoxy/secret"])
-    theirs, ours = exposed_files([node], ["/home/ada/token"])
+    theirs, ours = exposed_files([node], ["/srv/token"])
     assert theirs.words == "other users of the machine of us-east-1 (1) can read cluster.secret_file /etc/epoxy/secret"
     assert "chmod 600 /etc/epoxy/secret" in theirs.advice
-    assert ours.advice == "chmod 600 /home/ada/token"
+    assert ours.advice == "chmod 600 /srv/token"
 
 
 def test_a_node_that_refuses_this_client_is_not_said_to_be_down() -> None:
