@@ -31,6 +31,7 @@ from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
+from epoxy.node.process.reloading import Reloading
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secrets
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
@@ -44,7 +45,6 @@ from epoxy.server.listeners import LINKS_PATH, Listeners
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
-from epoxy.server.reloading import Reloading
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
