@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy.cli.diagnosis_access import exposed_files, grants, modes, openness, refusals, versions
+from epoxy.cli.diagnosis_certificates import certificates, secrets
 from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
 from epoxy.cli.diagnosis_members import COMING, arrivals, changes, copies, transactions, unready
@@ -30,7 +31,7 @@ def diagnose(
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
-    for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs):
+    for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs, certificates, secrets):
         found += look_at_all(present)
     found += [*clocks(visits), *refusals(visits), *exposed_files(present, own_files or [])]
     if present:

@@ -190,6 +190,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     client may do everything; `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
     `access_version`: of the table of grants in force; `access_age_s`: since it was last confirmed by a quorum.
     `readable_secrets`: files of secrets and keys, each after its setting, that other users of the machine can read.
+    `certificates`: when those of [tls] end, in seconds since 1970, by the name of the setting. `secrets`: fingerprints
+    of the cluster's secrets that this node accepts; it speaks the first.
     """
 
     id: Count
@@ -238,6 +240,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     access_version: Count = 0
     access_age_s: float | None = None
     readable_secrets: list[str] = []
+    certificates: dict[str, float] = {}
+    secrets: list[str] = []
 
 
 # Members

@@ -2,9 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from epoxy import __compiled__
 from epoxy.model.api import NodeReport, PeerStatus, ReplicaView, StoreStart
@@ -20,11 +22,20 @@ if TYPE_CHECKING:
     from epoxy.node.service import Node
 
 
+class Credentials(Struct, frozen=True, kw_only=True):
+    """What a process shows of its certificates and secrets: when the certificates end, in seconds since 1970, by the
+    name of the setting; fingerprints of the secrets, the spoken one first; how often new files could not be used."""
+
+    certificate_ends: Mapping[str, float] = {}
+    secrets: tuple[str, ...] = ()
+    reload_failures: int = 0
+
+
 def report_of(node: "Node") -> NodeReport:
     config, engine = node.replica.config, node.ordered
     tolerated = tolerated_failures(node)
     committed = sum(node.paths.values())
-    now_ms = node.clock.now_ms()
+    now_ms, credentials = node.clock.now_ms(), node.credentials()
     return NodeReport(
         id=node.me,
         datacenter=node.settings.node.datacenter,
@@ -66,6 +77,8 @@ def report_of(node: "Node") -> NodeReport:
         compiled=__compiled__,
         url=node.settings.node.advertise_url,
         start=start_of(node),
+        certificates=dict(credentials.certificate_ends),
+        secrets=list(credentials.secrets),
         auth="open" if node.access.is_open else "tokens",
         open_listeners=open_listeners(node),
         grants=len(node.access.table.grants),

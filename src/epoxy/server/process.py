@@ -33,6 +33,7 @@ from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
 from epoxy.node.process.reloading import Reloading
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secrets
+from epoxy.node.report import Credentials
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -138,6 +139,7 @@ class Process:
             warn(settings, self._data_dir, self.certificates.flaw())
             self.metrics = Metrics(self.node, self._requests)
             self.node.latency.then = self.metrics.counters
+            self.node.credentials = self._credentials
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.disk_usage = self._store.disk_usage
             self.node.audit = audit_of(settings)
@@ -270,6 +272,13 @@ class Process:
     def _requests(self) -> Requests:
         """Requests that the ports count themselves."""
         return self._resp.requests() | {("http_get_key", "ok"): self._connections.response_cache.served}
+
+    def _credentials(self) -> Credentials:
+        return Credentials(
+            certificate_ends=self.certificates.ends,
+            secrets=self.secrets.fingerprints,
+            reload_failures=self.reloading.failures,
+        )
 
     def _alarm(self, text: str) -> None:
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
