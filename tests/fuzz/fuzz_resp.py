@@ -1,5 +1,5 @@
 """Redis clients, mutated: an open server that must answer in order however the bytes arrive and whenever the node
-answers, and a protected one, to which the client never shows a right password."""
+answers, and a protected one, to which the client never shows a right token."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,12 +10,16 @@ import hiredis
 from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
-from tests.api.resp.resp_world import FakeNode, packed
+from epoxy.model.access import AccessRole
+from epoxy.node.access.guesses import Guesses
+from tests.api.resp.resp_world import FakeAccess, FakeNode, granted, packed
 from tests.fuzz.hand_loop import HandLoop, RecordingTransport, hand_loop
 from tests.fuzz.harness import Finding, FuzzTarget, compare
 from tests.fuzz.registers import HELD, Registers
 
-PASSWORD = "a password that no mutation guesses"
+GUARDED = FakeAccess([granted("ci", AccessRole.WRITER)])
+"""With a token that no mutation guesses."""
+OPENED = FakeAccess()
 KEYS = [*HELD, b"new", b"other", b"k" * 40]
 VALUES = [b"", b"0", b"41", b"-1", b"9223372036854775807", b"v", b"\xff\x00\r\n", b"w" * 70]
 
@@ -42,19 +46,28 @@ MOST_UNREAD = 5 << 20
 """`RespLimits.held_bytes` in the socket, and one reply more."""
 
 
+class PatientGuesses(Guesses):
+    """Refusals that do not wait: the loop's clock stands still."""
+
+    def wrong(self, address: str, name: str) -> float:
+        del address, name
+        return 0.0
+
+
 class RespRegisters(Registers, FakeNode):
     """As a RESP server needs it."""
 
     def __init__(self) -> None:
         FakeNode.__init__(self)
         Registers.__init__(self)
+        self.guesses = PatientGuesses()
 
     def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
         setattr(self, "overwritten", listener)  # noqa: B010 (of the class it is a method)
 
-    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+    def count(self, after: bytes | None, rows: int, prefix: bytes = b"") -> tuple[int, bytes | None]:
         self.touched += 1
-        return FakeNode.count(self, after, rows)
+        return FakeNode.count(self, after, rows, prefix)
 
 
 class RespTarget:
@@ -64,8 +77,7 @@ class RespTarget:
     def __init__(self, loop: HandLoop) -> None:
         self._loop = loop
         self.node = RespRegisters()
-        self.open = RespServer(self.node)
-        self.guarded = RespServer(self.node, password=PASSWORD)
+        self._server = RespServer(self.node)
 
     def conversation(self, dice: Random) -> list[bytes]:
         kind = dice.random()
@@ -82,22 +94,23 @@ class RespTarget:
 
     def judge(self, pieces: Sequence[bytes], dice: Random) -> str:
         if dice.random() < 0.3:
-            written = self._run(self.guarded, pieces, dice)
+            written = self._run(GUARDED, pieces, dice)
             if self.node.touched:
-                raise Finding("a client without a password reached the node")
+                raise Finding("a client without a token reached the node")
             return self._verdict(written, b"".join(pieces), "guarded")
         data = b"".join(pieces)
-        whole = self._run(self.open, [data], dice)
-        cut = self._run(self.open, pieces, dice, late=dice.random() < 0.7, slow=dice.random() < 0.2)
+        whole = self._run(OPENED, [data], dice)
+        cut = self._run(OPENED, pieces, dice, late=dice.random() < 0.7, slow=dice.random() < 0.2)
         if not any(word in data for word in VOLATILE):
             compare(whole, cut)
         return self._verdict(cut, data, "open")
 
     def _run(
-        self, server: RespServer, pieces: Sequence[bytes], dice: Random, *, late: bool = False, slow: bool = False
+        self, access: FakeAccess, pieces: Sequence[bytes], dice: Random, *, late: bool = False, slow: bool = False
     ) -> bytes:
-        node, loop = self.node, self._loop
+        node, loop, server = self.node, self._loop, self._server
         node.renew()
+        node.access = access
         node.is_late = late
         server.immutable_values.clear()
         server.newest_values.clear()
@@ -149,10 +162,10 @@ class RespTarget:
         return f"{kind} replies" if count else f"{kind} silence"
 
     def probe(self) -> None:
-        if self._run(self.open, [packed("SET probe 1"), packed("GET probe")], Random(0)) != b"+OK\r\n$1\r\n1\r\n":
+        if self._run(OPENED, [packed("SET probe 1"), packed("GET probe")], Random(0)) != b"+OK\r\n$1\r\n1\r\n":
             raise Finding("a valid request is not answered")
-        if self._run(self.guarded, [packed("GET k")], Random(0)) != b"-NOAUTH Authentication required.\r\n":
-            raise Finding("a client without a password is not refused")
+        if self._run(GUARDED, [packed("GET k")], Random(0)) != b"-NOAUTH Authentication required.\r\n":
+            raise Finding("a client without a token is not refused")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.reply_queue import Promise
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
+from epoxy.protocol.access.principal import OPEN
 from tests.fuzz.fuzz_resp import resp_target
 from tests.fuzz.planted import finding_of
 
@@ -28,15 +29,16 @@ def test_replies_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "answers depend on how the bytes arrive" in finding_of(resp_target)
 
 
-def test_commands_before_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_before_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     run = RespConnection._run
 
     def trusting(self: RespConnection, command: Any, arguments: Any) -> bytes | None:
-        self.authenticated |= len(arguments) > 2
+        if len(arguments) > 2:
+            self.principal = OPEN
         return run(self, command, arguments)
 
     monkeypatch.setattr(RespConnection, "_run", trusting)
-    assert "without a password reached the node" in finding_of(resp_target)
+    assert "without a token reached the node" in finding_of(resp_target)
 
 
 def test_bytes_lost_between_two_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -389,11 +389,12 @@ def test_a_node_that_others_can_reach_starts_by_choice_alone(tmp_path: Path) -> 
     assert not node.data_dir.exists()
 
 
-def test_a_password_file_that_is_missing_is_found_before_anything_is_made(tmp_path: Path) -> None:
-    node = layout(tmp_path, 1)
-    told = refusal(node, "--set", f"node.resp_password_file={tmp_path}/none")
-    assert told == f"node.resp_password_file {tmp_path}/none: cannot be read: No such file or directory"
-    assert not node.data_dir.exists()
+def test_the_password_of_earlier_versions_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    told = refusal(layout(tmp_path, 1), "--set", f"node.resp_password_file={tmp_path}/none")
+    assert told == (
+        "command line: unknown setting node.resp_password_file; "
+        'clients of both ports show tokens now: access.auth = "tokens", then epoxy auth init'
+    )
 
 
 def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:

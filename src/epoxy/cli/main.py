@@ -33,7 +33,6 @@ ROOMS = {
     "envoy": "actors",
     "bench": "bench",
     "elect": "elect",
-    "secret": "secret",
     "restore": "restore",
     "rescue": "rescue",
     "store": "store",

@@ -31,9 +31,7 @@ from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
-from epoxy.node.process.reloading import Reloading
-from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secrets
-from epoxy.node.report import Credentials
+from epoxy.node.process.secret_files import is_open_to_others, read_secrets
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -46,6 +44,7 @@ from epoxy.server.listeners import LINKS_PATH, Listeners
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
+from epoxy.server.reloading import Reloading
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
@@ -78,7 +77,6 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         read_secrets(settings)  # before a data directory is made
-        password = read_resp_password(settings)
         check_regions(settings)
         check_hash()
         for name, address in settings.node.listeners.items():
@@ -139,7 +137,6 @@ class Process:
             warn(settings, self._data_dir, self.certificates.flaw())
             self.metrics = Metrics(self.node, self._requests)
             self.node.latency.then = self.metrics.counters
-            self.node.credentials = self._credentials
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.disk_usage = self._store.disk_usage
             self.node.audit = audit_of(settings)
@@ -170,7 +167,7 @@ class Process:
             self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins)
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
-            self._resp = RespServer(self.node, limits, password)
+            self._resp = RespServer(self.node, limits)
             self._listeners = Listeners(settings, self._api, self._resp, self.certificates, self._connections)
             for cache in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):
                 self.node.on_refusal(cache.clear)
@@ -272,13 +269,6 @@ class Process:
     def _requests(self) -> Requests:
         """Requests that the ports count themselves."""
         return self._resp.requests() | {("http_get_key", "ok"): self._connections.response_cache.served}
-
-    def _credentials(self) -> Credentials:
-        return Credentials(
-            certificate_ends=self.certificates.ends,
-            secrets=self.secrets.fingerprints,
-            reload_failures=self.reloading.failures,
-        )
 
     def _alarm(self, text: str) -> None:
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)

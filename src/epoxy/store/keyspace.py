@@ -228,27 +228,32 @@ class Keyspace:
         return sum([row.endswith(VALUE_OF_A_KEY) for row, _ in found]), last
 
     def living(
-        self, view: Snapshot, after: bytes | None, rows: int, mark: bytes
+        self, view: Snapshot, after: bytes | None, rows: int, mark: bytes, prefix: bytes = b""
     ) -> tuple[int, list[bytes], bytes | None]:
-        """As `count`, of keys that are not deleted, values of the first layout included. Keys with the value `mark` are
-        listed instead of counted. Only the beginning of a record is compared, several times as fast as decoding it."""
+        """As `count`, of keys under a prefix that are not deleted, values of the first layout included. Keys with the
+        value `mark` are listed instead of counted. Only the beginning of a record is compared, several times as fast as
+        decoding it."""
         if self._any_legacy(view):
-            some = self.page(view, b"", after, rows)
+            some = self.page(view, prefix, after, rows)
             named = [key for key, committed in some if committed.value == mark]
             keys = sum([not committed.is_tombstone for _, committed in some]) - len(named)
             return keys, named, some[-1][0] if len(some) == rows else None
-        found, last = self._rows_beyond(view, after, rows)
+        found, last = self._rows_beyond(view, after, rows, prefix)
         values = [(row, value) for row, value in found if row.endswith(VALUE_OF_A_KEY) and value.startswith(LIVING)]
         begins = beginning(mark)
         named = [key_of(row, self._keys) for row, value in values if value.startswith(begins)]
         return len(values) - len(named), named, last
 
-    def _rows_beyond(self, view: Snapshot, after: bytes | None, rows: int) -> tuple[list[KeyValue], bytes | None]:
+    def _rows_beyond(
+        self, view: Snapshot, after: bytes | None, rows: int, prefix: bytes = b""
+    ) -> tuple[list[KeyValue], bytes | None]:
         """The next `rows` rows of keys, fewer if they are long, and the key of the last; None: there are no more."""
-        begin = self._keys if after is None else self._keys + pack_bytes(after) + b"\xff"
+        stem = self._keys + b"\x01" + escape(prefix)
+        begin = stem if after is None else max(stem, self._keys + pack_bytes(after) + b"\xff")
+        end = min(strinc(stem), self._keys + pack_bytes(FIRST_SYSTEM_KEY)[:-1])
         found: list[KeyValue] = []
         size = 0
-        for row, value in scan(view, begin, self._keys + pack_bytes(FIRST_SYSTEM_KEY)[:-1], rows, False):
+        for row, value in scan(view, begin, end, rows, False):
             found.append((row, value))
             size += len(value)
             if len(found) == rows or size >= COUNTED_BYTES:

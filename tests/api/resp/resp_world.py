@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from hashlib import sha256
 from random import Random
+from typing import Any
 
 import msgspec
 import uvloop
@@ -13,6 +15,7 @@ from msgspec import Struct
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
+from epoxy.model.access import AccessRole, AccessTable, Grant, TokenDigest
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
@@ -27,8 +30,13 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.guesses import Guesses
 from epoxy.node.keys.driver import UNCHANGED, Change
 from epoxy.node.service import Node
+from epoxy.protocol.access.grants import PrincipalIndex
+from epoxy.protocol.access.principal import Principal
+from epoxy.protocol.access.tokens import digest_of, token_of
 from epoxy.store.memory import MemoryStore
 from tests.node.service_bench import settings_of
 
@@ -62,10 +70,65 @@ def found(value: bytes | None) -> ReadResult:
     return ReadResult(committed=proposal(value) if value is not None else None, source=Source.QUORUM)
 
 
+def token_for(name: str) -> str:
+    return token_of(sha256(name.encode()).digest())
+
+
+def granted(name: str, *roles: AccessRole, prefixes: tuple[bytes, ...] = (), **more: Any) -> Grant:
+    """A grant whose token is `token_for(name)`."""
+    digests = (TokenDigest(sha256=digest_of(token_for(name).encode())),)
+    return Grant(name=name, roles=roles, prefixes=prefixes, **{"digests": digests, **more})
+
+
+class FakeAccess:
+    """Grants in force that a test changes at will. Without any the node is open."""
+
+    def __init__(self, grants: Sequence[Grant] | None = None) -> None:
+        self.is_open = grants is None
+        self.generation = 0
+        self.grant(*(grants or ()))
+
+    def grant(self, *grants: Grant, now_s: int = 0) -> None:
+        """These, and no others."""
+        index = PrincipalIndex(AccessTable(grants=grants), now_s)
+        self.of_certificate, self._of_digest = index.of_certificate, index.of_digest
+        self.generation += 1
+
+    def of_token(self, token: bytes) -> Principal | None:
+        return self._of_digest(digest_of(token))
+
+
+class FakeQuotas:
+    """Refuses what a test says, and notes what is charged."""
+
+    def __init__(self) -> None:
+        self.wait = 0.0
+        self.room: int | None = None
+        self.charged: list[bytes] = []
+
+    def wait_s(self, _principal: Principal) -> float:
+        return self.wait
+
+    def refusal(self, _principal: Principal, more_bytes: int) -> str | None:
+        return "there is no room" if self.room is not None and more_bytes > self.room else None
+
+    def charge(self, _principal: Principal, key: bytes, _outcome: Outcome) -> None:
+        self.charged.append(key)
+
+    def charging(
+        self, _principal: Principal, txn: Txn, answered: Callable[[TxnOutcome], None]
+    ) -> Callable[[TxnOutcome], None]:
+        self.charged.extend(txn.footprint)
+        return answered
+
+
 class FakeNode:
     """Holds what it is given, and asks the test for every outcome, which may come at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, grants: Sequence[Grant] | None = None) -> None:
+        self.access: Any = FakeAccess(grants)
+        self.quotas: Any = FakeQuotas()
+        self.audit, self.guesses = AuditLog(), Guesses()
         self.held: dict[bytes, Proposal] = {}
         self.writes: deque[tuple[Write, Callable[[Outcome], None]]] = deque()
         self.reads: deque[tuple[bytes, Consistency, Callable[[ReadAnswer], None]]] = deque()
@@ -121,9 +184,9 @@ class FakeNode:
         keys = sorted(key for key in self.held if key.startswith(prefix) and (after is None or key > after))
         return [(key, self.held[key]) for key in keys[:limit]]
 
-    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+    def count(self, after: bytes | None, rows: int, prefix: bytes = b"") -> tuple[int, bytes | None]:
         self.counted += 1
-        found = self.page(b"", after, rows)
+        found = self.page(prefix, after, rows)
         return sum(not each.is_tombstone for _, each in found), found[-1][0] if len(found) == rows else None
 
     def is_full(self, *, writes: bool) -> bool:
@@ -148,8 +211,13 @@ class Rope:
         self.writer.write(data)
 
     async def expect(self, expected: bytes) -> None:
-        got = await self._reader.readexactly(len(expected))
-        assert got == expected
+        """Fails with the first byte that differs: a wrong reply may be shorter."""
+        got = b""
+        while len(got) < len(expected):
+            piece = await self._reader.read(len(expected) - len(got))
+            got += piece
+            assert expected.startswith(got)
+            assert piece, "the connection was closed"
 
     async def take(self, size: int) -> bytes:
         return await self._reader.readexactly(size)
@@ -191,9 +259,10 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(limits: RespLimits | None = None, password: str | None = None) -> AsyncIterator[World]:
-    node = FakeNode()
-    door = RespServer(node, limits, password)
+async def world(limits: RespLimits | None = None, grants: Sequence[Grant] | None = None) -> AsyncIterator[World]:
+    """With `grants`, clients must show a token."""
+    node = FakeNode(grants)
+    door = RespServer(node, limits)
     server = await door.serve("127.0.0.1", 0)
     at = World(node, door, server.sockets[0].getsockname()[1])
     try:

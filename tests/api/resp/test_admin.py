@@ -1,10 +1,14 @@
 """Commands of the connection: what clients and tools send on their own."""
 
+import asyncio
+
 import pytest
 
 from epoxy import __version__
 from epoxy.codec import resp
-from tests.api.resp.resp_world import Rope, run, world
+from epoxy.model.access import AccessRole
+from epoxy.node.access.guesses import Guesses
+from tests.api.resp.resp_world import Rope, granted, run, token_for, until, world
 
 PONG = b"+PONG\r\n"
 NOAUTH = b"-NOAUTH Authentication required.\r\n"
@@ -34,10 +38,15 @@ def socket_name(client: Rope) -> str:
         ("SELECT x", b"-ERR value is not an integer or out of range\r\n"),
         ("READCONSISTENT", b"+OK\r\n"),
         ("READOPTIMISTIC", b"+OK\r\n"),
-        ("AUTH secret", b"-ERR AUTH called, but no password is configured\r\n"),
+        ("AUTH secret", b"+OK\r\n"),
         ("AUTH default secret", b"+OK\r\n"),
-        ("AUTH nobody wrong", b"-WRONGPASS invalid username-password pair\r\n"),
-        ("HELLO 3 AUTH nobody wrong", b"-WRONGPASS invalid username-password pair\r\n"),
+        ("AUTH ci secret", b"+OK\r\n"),
+        ("ACL WHOAMI", b"$7\r\ndefault\r\n"),
+        (
+            "ACL SETUSER x",
+            b"-ERR unknown subcommand or wrong number of arguments for ACL 'SETUSER': "
+            b"only WHOAMI is offered; change grants with epoxy auth\r\n",
+        ),
         ("HELLO 4", b"-NOPROTO this server speaks RESP2 and RESP3\r\n"),
         ("HELLO x", b"-ERR value is not an integer or out of range\r\n"),
         ("HELLO 3 AUTH default", b"-ERR syntax error in HELLO\r\n"),
@@ -132,11 +141,27 @@ def test_hello_greets_and_switches() -> None:
     run(story)
 
 
-def test_a_password_keeps_strangers_out() -> None:
+CI = granted("ci", AccessRole.WRITER)
+TOKEN = token_for("ci")
+
+
+class DelayedGuesses(Guesses):
+    """With delays that a test chooses."""
+
+    def __init__(self, *delays: float) -> None:
+        super().__init__()
+        self._delays = list(delays)
+
+    def wrong(self, address: str, name: str) -> float:
+        super().wrong(address, name)
+        return self._delays.pop(0)
+
+
+def test_a_token_keeps_strangers_out() -> None:
     async def story() -> None:
-        async with world(password="open sesame") as at:
+        async with world(grants=[CI, granted("other", AccessRole.READER)]) as at:
             client = await at.connect()
-            for command in ("PING", "GET k", "SET k v", "INFO", "CLIENT LIST", "COMMAND"):
+            for command in ("PING", "GET k", "SET k v", "INFO", "CLIENT LIST", "COMMAND", "ACL WHOAMI"):
                 await client.says(command, NOAUTH)
             await client.says("NONSENSE", b"-ERR unknown command 'NONSENSE'\r\n")
             await client.says("AUTH wrong", WRONG)
@@ -144,40 +169,105 @@ def test_a_password_keeps_strangers_out() -> None:
             client.send("HELLO 3", "HELLO 3 AUTH default wrong")
             assert (await client.line()).startswith("-NOAUTH HELLO must be called with AUTH")
             await client.expect(WRONG)
-            for words in ((b"AUTH", b"open sesame"), (b"AUTH", b"default", b"open sesame")):
+            for words in (f"AUTH {TOKEN}", f"AUTH default {TOKEN}", f"AUTH ci {TOKEN}"):
                 friend = await at.connect()
-                friend.raw(resp.array([resp.bulk(word) for word in words]))
-                await friend.expect(b"+OK\r\n")
+                await friend.says(words, b"+OK\r\n")
                 await friend.says("PING", PONG)
+                await friend.says("ACL WHOAMI", b"$2\r\nci\r\n")
                 await friend.says("RESET", b"+RESET\r\n")
                 await friend.says("PING", NOAUTH)
             stranger = await at.connect()
-            stranger.raw(resp.array([resp.bulk(word) for word in (b"AUTH", b"ada", b"open sesame")]))
-            await stranger.expect(WRONG)
+            await stranger.says(f"AUTH other {TOKEN}", WRONG)
+            await stranger.says("PING", NOAUTH)
             await stranger.says("AUTH a b c", b"-ERR wrong number of arguments for 'auth' command\r\n")
 
     run(story)
 
 
-def test_hello_can_bring_the_password() -> None:
+def test_a_wrong_token_leaves_the_session_what_it_was() -> None:
     async def story() -> None:
-        async with world(password="sesame") as at:
+        async with world(grants=[CI]) as at:
             client = await at.connect()
-            client.send("HELLO 3 AUTH default sesame SETNAME ada")
+            await client.says(f"AUTH {TOKEN}", b"+OK\r\n")
+            await client.says("AUTH wrong", WRONG)
+            await client.says("ACL WHOAMI", b"$2\r\nci\r\n")
+
+    run(story)
+
+
+def test_wrong_tokens_are_counted_and_audited_and_their_refusals_wait() -> None:
+    """Only the connection that waits is held up, and a right token does not wait."""
+
+    async def story() -> None:
+        async with world(grants=[CI]) as at:
+            client, friend = await at.connect(), await at.connect()
+            guesses = at.node.guesses = DelayedGuesses(0.0, 3600.0)
+            await client.says("AUTH wrong", WRONG)
+            client.send("AUTH ci wrong", "PING")
+            await until(lambda: guesses.wrong_total == 2)
+            await friend.says(f"AUTH {TOKEN}", b"+OK\r\n")
+            await friend.says("PING", PONG)
+            (waiting,) = [each for each in at.door.connections.values() if each.principal is None]
+            assert waiting._delay is not None
+            when = waiting._delay.when() - asyncio.get_running_loop().time()
+            assert 3500 < when < 3601
+            assert at.node.audit.counts == {"refused": 2}
+
+    run(story)
+
+
+def test_a_refusal_that_waits_is_answered_before_what_follows() -> None:
+    async def story() -> None:
+        async with world(grants=[CI]) as at:
+            client = await at.connect()
+            at.node.guesses = DelayedGuesses(0.001, 0.001)
+            client.send("AUTH wrong", "HELLO 3 AUTH ci wrong", f"AUTH {TOKEN}", "PING")
+            await client.expect(WRONG + WRONG + b"+OK\r\n" + PONG)
+
+    run(story)
+
+
+def test_hello_can_bring_the_token() -> None:
+    async def story() -> None:
+        async with world(grants=[CI]) as at:
+            client = await at.connect()
+            client.send(f"HELLO 3 AUTH default {TOKEN} SETNAME ada")
             assert await client.line() == "%7"
+            again = await at.connect()
+            again.send(f"HELLO 2 AUTH ci {TOKEN}")
+            assert await again.line() == "*14"
 
     run(story)
 
 
 def test_strangers_get_little_room_and_friends_the_usual() -> None:
     async def story() -> None:
-        async with world(password="sesame") as at:
+        async with world(grants=[CI]) as at:
             stranger, friend = await at.connect(), await at.connect()
             stranger.raw(b"*2\r\n$4\r\nAUTH\r\n$100000\r\n")
             assert b"an argument of 100000 bytes, the limit is 16384" in await stranger.rest()
-            await friend.says("AUTH sesame", b"+OK\r\n")
+            await friend.says(f"AUTH {TOKEN}", b"+OK\r\n")
             friend.raw(resp.array([resp.bulk(b"ECHO"), resp.bulk(bytes(100_000))]))
             await friend.expect(resp.bulk(bytes(100_000)))
+            at.node.access.grant()
+            friend.raw(b"*2\r\n$4\r\nECHO\r\n$100000\r\n")
+            assert b"an argument of 100000 bytes, the limit is 16384" in await friend.rest()
+
+    run(story)
+
+
+def test_only_operators_see_the_connections_of_others() -> None:
+    async def story() -> None:
+        async with world(grants=[CI, granted("root", AccessRole.OPERATOR)]) as at:
+            client, twin, root, _ = [await at.connect() for _ in range(4)]
+            for each, name in ((client, "ci"), (twin, "ci"), (root, "root")):
+                await each.says(f"AUTH {token_for(name)}", b"+OK\r\n")
+            await until(lambda: len(at.door.connections) == 4)
+            assert "user=ci " in await text(client, "CLIENT INFO")
+            shown = (await text(client, "CLIENT LIST")).splitlines()
+            assert [line.split(" ")[0] for line in shown] == ["id=1", "id=2"]
+            users = [line.split(" user=")[1].split(" ")[0] for line in (await text(root, "CLIENT LIST")).splitlines()]
+            assert users == ["ci", "ci", "root", ""]
 
     run(story)
 

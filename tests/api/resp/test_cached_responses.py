@@ -4,8 +4,22 @@ import pytest
 
 from epoxy.api.resp.limits import CACHED_GETS_BYTES, RespLimits
 from epoxy.codec.resp import array, bulk
+from epoxy.model.access import AccessRole
 from epoxy.transport.http.response_cache import ANSWER_BYTES
-from tests.api.resp.resp_world import Rope, World, committed, found, packed, proposal, run, turns, until, world
+from tests.api.resp.resp_world import (
+    Rope,
+    World,
+    committed,
+    found,
+    granted,
+    packed,
+    proposal,
+    run,
+    token_for,
+    turns,
+    until,
+    world,
+)
 
 
 def reserve(at: World, **names: bytes) -> None:
@@ -177,12 +191,11 @@ def test_behind_a_write_a_known_answer_waits_its_turn() -> None:
     run(story)
 
 
-def test_who_has_not_shown_the_password_hears_nothing() -> None:
+def test_a_client_without_a_token_gets_no_cached_value() -> None:
     async def story() -> None:
-        async with world(password="open sesame") as at:
+        async with world(grants=[granted("ci", AccessRole.READER)]) as at:
             friend, stranger = await at.connect(), await at.connect()
-            friend.raw(array([bulk(b"AUTH"), bulk(b"open sesame")]))
-            await friend.expect(b"+OK\r\n")
+            await friend.says(f"AUTH {token_for('ci')}", b"+OK\r\n")
             await warm(at, friend, a=b"1")
             await stranger.says("GET a", b"-NOAUTH Authentication required.\r\n")
 

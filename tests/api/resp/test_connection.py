@@ -6,15 +6,18 @@ import pytest
 
 from epoxy.api.resp.limits import LONG_CHUNK_BYTES, RespLimits
 from epoxy.codec import resp
+from epoxy.model.access import AccessRole
 from epoxy.model.records import MAX_VALUE_BYTES
 from tests.api.resp.resp_world import (
     FakeNode,
     World,
     committed,
     found,
+    granted,
     packed,
     proposal,
     run,
+    token_for,
     turns,
     until,
     world,
@@ -259,7 +262,7 @@ def test_a_value_of_five_megabytes_is_refused_in_words_and_the_connection_stays(
 
 def test_strangers_are_not_read_past() -> None:
     async def story() -> None:
-        async with world(password="secret") as at:
+        async with world(grants=[granted("ci", AccessRole.WRITER)]) as at:
             client = await at.connect()
             client.raw(resp.array([resp.bulk(b"SET"), resp.bulk(b"k"), resp.bulk(bytes(20_000))]))
             assert b"Protocol error: an argument of 20000 bytes" in await client.rest()
@@ -269,11 +272,11 @@ def test_strangers_are_not_read_past() -> None:
 
 def test_probes_speak_in_lines() -> None:
     async def story() -> None:
-        async with world(password="secret") as at:
+        async with world(grants=[granted("ci", AccessRole.WRITER)]) as at:
             client = await at.connect()
             client.raw(b"PING\r\n")
             await client.expect(b"-NOAUTH Authentication required.\r\n")
-            client.raw(b"AUTH secret\r\nPING\r\nQUIT\r\n")
+            client.raw(f"AUTH {token_for('ci')}\r\nPING\r\nQUIT\r\n".encode())
             assert await client.rest() == b"+OK\r\n+PONG\r\n+OK\r\n"
 
     run(story)

@@ -73,8 +73,8 @@ class Wire:
     def write(self, data: bytes) -> None:
         self.written += data
 
-    def get_extra_info(self, _name: str) -> "Wire":
-        return self
+    def get_extra_info(self, name: str) -> "Wire | None":
+        return self if name == "socket" else None
 
     def setsockopt(self, *_: object) -> None: ...
 

@@ -7,29 +7,18 @@ import pytest
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from epoxy.node.process.config import ClusterSettings, NodeSettings, Settings
-from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, secrets_in
+from epoxy.node.process.secret_files import is_open_to_others, read_secret, secrets_in
 
 
-def with_password(path: Path | None) -> Settings:
-    node = NodeSettings(id=1, data_dir=Path("unused"), http=Address("h", 0), resp_password_file=path)
-    return Settings(node=node, cluster=ClusterSettings(members=(), secret_file=Path("unused")))
+def with_secret(path: Path) -> Settings:
+    node = NodeSettings(id=1, data_dir=Path("unused"), http=Address("h", 0))
+    return Settings(node=node, cluster=ClusterSettings(members=(), secret_file=path))
 
 
-def test_a_password_is_read_without_the_line_end(tmp_path: Path) -> None:
-    path = tmp_path / "password"
-    path.write_text("sésame\n", "utf-8")
-    assert read_resp_password(with_password(path)) == "sésame"
-    assert read_resp_password(with_password(None)) is None
-
-
-@pytest.mark.parametrize(
-    ("content", "words"), [(b" \n", "0 bytes; at least 1"), (b"abc\xff", r"is not UTF-8 \(byte 3\)")]
-)
-def test_a_password_that_is_none(tmp_path: Path, content: bytes, words: str) -> None:
-    path = tmp_path / "password"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"^node\.resp_password_file .*password: {words}$"):
-        read_resp_password(with_password(path))
+def test_a_secret_is_read_without_the_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(b"0123456789abcdef\n")
+    assert read_secret(with_secret(path)) == b"0123456789abcdef"
 
 
 def test_a_file_that_others_may_read_is_seen(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Commands about the connection and the server: most of them are sent by client libraries and tools."""
 
-import hmac
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,8 +10,10 @@ from epoxy import __version__
 from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_integer
 from epoxy.api.resp.scan import Pattern
 from epoxy.codec import resp
-from epoxy.model.access import Access
+from epoxy.model.access import DEFAULT_USER, Access
 from epoxy.model.errors import InvalidRequest
+from epoxy.node.access.control import AccessControl
+from epoxy.protocol.access.principal import Principal
 
 if TYPE_CHECKING:
     from epoxy.api.resp.server import RespServer
@@ -68,39 +69,32 @@ class Admin:
     def __init__(self, server: "RespServer") -> None:
         self._server = server
 
-    def auth(self, session: RespSession, arguments: Arguments) -> bytes:
+    @staticmethod
+    def auth(session: RespSession, arguments: Arguments) -> bytes | None:
         if len(arguments) > 3:
             raise InvalidRequest("wrong number of arguments for 'auth' command")
-        if self._server.password is None and len(arguments) == 2:
-            raise InvalidRequest("AUTH called, but no password is configured")
-        user, password = arguments[1:] if len(arguments) == 3 else (b"default", arguments[1])
-        return resp.OK if self._let_in(session, user, password) else WRONG_PASSWORD
+        user, token = arguments[1:] if len(arguments) == 3 else (DEFAULT_USER.encode(), arguments[1])
+        return resp.OK if is_let_in(session, user, token) else wrong_token(session, user)
 
-    def _let_in(self, session: RespSession, user: bytes, password: bytes) -> bool:
-        """`default` is the only user. It needs no password if the node has none, as in Redis."""
-        expected = self._server.password
-        if user != b"default" or (expected is not None and not hmac.compare_digest(password, expected)):
-            return False
-        self._server.authenticate(session)
-        return True
-
-    def hello(self, session: RespSession, arguments: Arguments) -> bytes:
+    @staticmethod
+    def hello(session: RespSession, arguments: Arguments) -> bytes | None:
         protocol, options = hello_options(arguments)
         if protocol not in (2, 3):
             return resp.error("NOPROTO this server speaks RESP2 and RESP3")
-        if b"AUTH" in options and not self._let_in(session, *options[b"AUTH"]):
-            return WRONG_PASSWORD
-        if not session.authenticated:
-            return resp.error("NOAUTH HELLO must be called with AUTH <username> <password>, or after AUTH")
+        if b"AUTH" in options and not is_let_in(session, *options[b"AUTH"]):
+            return wrong_token(session, options[b"AUTH"][0])
+        if session.principal is None:
+            return resp.error("NOAUTH HELLO must be called with AUTH <name> <token>, or after AUTH")
         if b"SETNAME" in options:
             name_client(session, options[b"SETNAME"][0])
         session.protocol = protocol if len(arguments) > 1 else session.protocol
         return greeting(session)
 
-    def reset(self, session: RespSession, _arguments: Arguments) -> bytes:
+    @staticmethod
+    def reset(session: RespSession, _arguments: Arguments) -> bytes:
         session.protocol, session.consistent, session.name = 2, False, b""
         session.leave_multi()
-        session.authenticated = self._server.password is None
+        session.forget()
         return resp.simple("RESET")
 
     def quit(self, session: RespSession, _arguments: Arguments) -> bytes:
@@ -119,13 +113,23 @@ class Admin:
             case [b"INFO"]:
                 return resp.verbatim(described(session), session.protocol)
             case [b"LIST"]:
-                return resp.verbatim("".join(map(described, self._server.sessions())), session.protocol)
+                return resp.verbatim("".join(map(described, self._shown(session))), session.protocol)
             case [b"SETINFO", _, _] | [b"NO-EVICT" | b"NO-TOUCH", _]:
                 return resp.OK
             case [name, *_]:
                 raise unknown_subcommand("CLIENT", name)
             case _:
                 raise AssertionError(arguments)
+
+    def _shown(self, session: RespSession) -> list[RespSession]:
+        """The connections that this client may see: its own, all of its grant's, or, as an operator, everyone's."""
+        principal = session.principal
+        assert principal is not None, "CLIENT needs a grant"
+        return [
+            other
+            for other in self._server.sessions()
+            if principal.operates or (other.principal is not None and other.principal.name == principal.name)
+        ]
 
     def config(self, session: RespSession, arguments: Arguments) -> bytes:
         if arguments[1].upper() != b"GET" or len(arguments) < 3:
@@ -172,7 +176,47 @@ class Admin:
         return resp.verbatim("\r\n".join(shown), session.protocol)
 
 
-WRONG_PASSWORD = resp.error("WRONGPASS invalid username-password pair")
+WRONG_TOKEN = resp.error("WRONGPASS invalid username-password pair")
+"""In the words of Redis, which libraries know."""
+
+
+def is_let_in(session: RespSession, user: bytes, token: bytes) -> bool:
+    """`default` lets the token alone decide, as clients that know no names say it. A node that is open asks for no
+    token, and ignores one."""
+    access = session.node.access
+    return access.is_open or session.identify(partial(named_principal, access, user, token))
+
+
+def named_principal(access: AccessControl, user: bytes, token: bytes) -> Principal | None:
+    principal = access.of_token(token)
+    return principal if principal is not None and user in (principal.name.encode(), DEFAULT_USER.encode()) else None
+
+
+def wrong_token(session: RespSession, user: bytes) -> bytes | None:
+    """The refusal waits, longer with each wrong token from the same address. What is wrong is not said."""
+    name = user[:MAX_NAME_BYTES].decode("utf-8", "replace")
+    node = session.node
+    delay_s = node.guesses.wrong(session.address, name)
+    node.audit.record("AUTH", name=name, address=session.address, outcome="refused")
+    if not delay_s:
+        return WRONG_TOKEN
+    session.answer_later(WRONG_TOKEN, delay_s)
+    return None
+
+
+def acl(session: RespSession, arguments: Arguments) -> bytes:
+    match [arguments[1].upper(), *arguments[2:]]:
+        case [b"WHOAMI"]:
+            return resp.bulk_text(user_of(session))
+        case [name, *_]:
+            raise unknown_subcommand("ACL", name, ": only WHOAMI is offered; change grants with epoxy auth")
+        case _:
+            raise AssertionError(arguments)
+
+
+def user_of(session: RespSession) -> str:
+    """`default` on a node that asks for no tokens; empty before a token was shown."""
+    return session.principal.name or DEFAULT_USER if session.principal is not None else ""
 
 
 def hello_options(arguments: Arguments) -> tuple[int, dict[bytes, Arguments]]:
@@ -203,7 +247,7 @@ def described(session: RespSession) -> str:
     reads = "consistent" if session.consistent else "optimistic"
     where = f"addr={session.address} laddr={session.local_address}"
     who = f"id={session.id} {where} name={session.name.decode('ascii')}"
-    return f"{who} db=0 user=default resp={session.protocol} reads={reads}\n"
+    return f"{who} db=0 user={user_of(session)} resp={session.protocol} reads={reads}\n"
 
 
 def signature(command: CommandSpec) -> bytes:
@@ -268,12 +312,13 @@ def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
         on(name="select", run=select, arity=2, summary="Database 0, the only one."),
         on(name="readconsistent", run=read_consistent, arity=1, summary="Linearizable reads from here on."),
         on(name="readoptimistic", run=read_optimistic, arity=1, summary="Optimistic reads from here on."),
-        public(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
+        public(name="auth", run=admin.auth, arity=-2, summary="Show a token, and the name of its grant if you like."),
         public(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
         public(
             name="reset", run=admin.reset, arity=1, summary="Back to a fresh connection.", alone=True, ends_multi=True
         ),
         public(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
+        on(name="acl", run=acl, arity=-2, summary="ACL WHOAMI: the name of the grant of this connection."),
         on(name="client", run=admin.client, arity=-2, summary="Name and number of this connection; all of them."),
         on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: settings that client libraries look up."),
         on(name="command", run=admin.command, arity=-1, summary="The commands of this server."),

@@ -12,7 +12,12 @@ from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.control import AccessControl
+from epoxy.node.access.guesses import Guesses
+from epoxy.node.access.quotas import Quotas
 from epoxy.node.keys.driver import Change
+from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.response_cache import ResponseCache
 
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -41,19 +46,41 @@ class RespNode(Protocol):
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]: ...
 
-    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
-        """Keys with a value among the next rows after a key, and where to go on; None: these were the last."""
+    def count(self, after: bytes | None, rows: int, prefix: bytes = b"") -> tuple[int, bytes | None]:
+        """Keys with a value among the next rows of a prefix after a key, and where to go on; None: there are no
+        more."""
 
     def is_full(self, *, writes: bool) -> bool:
         """Whether another write, or another read that asks other regions, would be refused now."""
 
     def status(self) -> Struct: ...
 
+    @property
+    def access(self) -> AccessControl: ...
+
+    @property
+    def quotas(self) -> Quotas: ...
+
+    @property
+    def audit(self) -> AuditLog: ...
+
+    @property
+    def guesses(self) -> Guesses: ...
+
+
+Credential = Callable[[], Principal | None]
+"""Looks up the grant of what a client has shown. Asked again whenever the grants in force have changed; None: there is
+none, any more."""
+
+
+class OverQuota(Exception):
+    """A write that its client has no room for. Nothing was done."""
+
 
 class RespSession:
     """One client, as its commands see it."""
 
-    def __init__(self, node: RespNode, number: int, *, authenticated: bool) -> None:
+    def __init__(self, node: RespNode, number: int) -> None:
         self.node = node
         self.id = number
         self.name = b""
@@ -63,7 +90,8 @@ class RespSession:
         """SANs of the certificate that the client has shown; none without TLS."""
         self.protocol = 2
         self.consistent = False
-        self.authenticated = authenticated
+        self.principal: Principal | None = None
+        """None: it has shown no token that is in force."""
         self.multi: list[Any] | None = None
         """Commands queued since MULTI (`transactions.Queued`); None outside of one."""
         self.multi_broken = False
@@ -87,6 +115,18 @@ class RespSession:
 
     def promise(self) -> Answer:
         """For a command whose reply comes later: reserve its place in the queue of replies; returns how to fill it."""
+        raise NotImplementedError
+
+    def identify(self, credential: Credential) -> bool:
+        """Take the principal of what the client has shown. False: it has none, and the session stays what it was."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Back to what the connection itself shows: its certificate, if any."""
+        raise NotImplementedError
+
+    def answer_later(self, reply: bytes, delay_s: float) -> None:
+        """Send this reply after a delay, and begin no other command of this connection before."""
         raise NotImplementedError
 
     def soon(self, step: Callable[[], None]) -> None:

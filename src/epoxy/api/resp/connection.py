@@ -9,11 +9,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from socket import SO_KEEPALIVE, SOL_SOCKET
 from typing import TYPE_CHECKING, cast
 
-from epoxy.api.resp import transactions
-from epoxy.api.resp.command import Answer, Arguments, CommandSpec, RespSession, shown
+from epoxy.api.resp import session_access, transactions
+from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Credential, OverQuota, RespSession, shown
 from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYTES, TURN_S, UNAUTHENTICATED
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
 from epoxy.codec import resp
@@ -21,6 +22,7 @@ from epoxy.codec.resp import CommandReader
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
+from epoxy.protocol.access.principal import OPEN, Principal
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.response_cache import ResponseCache
 from epoxy.transport.tls import certificate_names
@@ -41,8 +43,15 @@ class RespConnection(RespSession, asyncio.Protocol):
     """
 
     def __init__(self, server: "RespServer") -> None:
-        super().__init__(server.node, server.next_number(), authenticated=server.password is None)
-        self.reader = CommandReader(server.limits.reader if server.password is None else UNAUTHENTICATED)
+        super().__init__(server.node, server.next_number())
+        self.reader = CommandReader(UNAUTHENTICATED)
+        self._access = server.node.access
+        self._generation = self._access.generation
+        self._certificate: tuple[str, ...] = ()
+        self._credential: Credential = nothing_shown
+        self._reads_unchecked = False
+        """Whether any cached value may be given to this client, without a look at its key."""
+        self._delay: asyncio.TimerHandle | None = None
         self._server = server
         self._limits = server.limits
         self._table = server.table
@@ -75,11 +84,15 @@ class RespConnection(RespSession, asyncio.Protocol):
         self.address = spelled(transport.get_extra_info("peername"))
         self.local_address = spelled(transport.get_extra_info("sockname"))
         self.certificate_names = certificate_names(transport.get_extra_info("peercert"))
+        self._certificate = certificate_names(transport.get_extra_info("peercert"))
+        self.forget()
         self._server.connections[self.id] = self
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Operations under way go on; their replies are dropped."""
         self._transport = None
+        if self._delay is not None:
+            self._delay.cancel()
         self._server.connections.pop(self.id, None)
         self._queue.clear()
         self._slots.clear()
@@ -87,6 +100,8 @@ class RespConnection(RespSession, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._leaving or self._closing:
             return
+        if self._generation != self._access.generation:
+            self._identify_again()
         if data[:GET_BYTES] in GETS and self._answer_cached(data):
             return
         self._queue.extend(self.reader.feed(data))
@@ -131,6 +146,36 @@ class RespConnection(RespSession, asyncio.Protocol):
         self._promised = promised
         return promised.fill
 
+    def identify(self, credential: Credential) -> bool:
+        principal = credential()
+        if principal is not None:
+            self._become(principal, credential)
+        return principal is not None
+
+    def forget(self) -> None:
+        credential = open_to_all if self._access.is_open else partial(self._access.of_certificate, self._certificate)
+        self._become(credential(), credential)
+
+    def _identify_again(self) -> None:
+        """Grants have changed: that of this client may have other rights now, or none."""
+        self._generation = self._access.generation
+        self._become(self._credential(), self._credential)
+
+    def _become(self, principal: Principal | None, credential: Credential) -> None:
+        self.principal, self._credential = principal, credential
+        self._reads_unchecked = principal is not None and principal.reads_all and not principal.requests_per_s
+        self.reader.limits = self._limits.reader if principal is not None else UNAUTHENTICATED
+
+    def answer_later(self, reply: bytes, delay_s: float) -> None:
+        answer = self.promise()
+        self.executing = True
+
+        def send() -> None:
+            self.executing = False
+            answer(reply)
+
+        self._delay = self._loop.call_later(delay_s, send)
+
     def _filled(self, promised: Promise, reply: bytes) -> None:
         """Replies of one turn of the loop are sent together; a single one is sent now."""
         self._held += len(reply) - promised.weight
@@ -170,7 +215,7 @@ class RespConnection(RespSession, asyncio.Protocol):
         del keys[0]
         cache = self.cache
         replies = [*map(cache.young.get, keys)]
-        if None in replies:
+        if None in replies or not (self._reads_unchecked or self._may_read_all(keys)):
             return False
         cache.served += len(keys)
         transport.write(b"".join(cast(list[bytes], replies)))
@@ -178,10 +223,18 @@ class RespConnection(RespSession, asyncio.Protocol):
             self._pause_or_read()
         return True
 
+    def _may_read_all(self, keys: list[bytes]) -> bool:
+        """`keys` as the cache has them: a length, the end of its line, the key. A client with a limited rate is counted
+        where commands are run."""
+        principal = self.principal
+        if principal is None or principal.requests_per_s:
+            return False
+        return False not in [principal.may_read(key[key.find(b"\n") + 1 :]) for key in keys]
+
     @property
     def _is_idle(self) -> bool:
         """Whether no command is under way, and the next would be run at once, outside of MULTI and WATCH."""
-        if self._slots or self._queue or self._write_paused or not self.authenticated:
+        if self._slots or self._queue or self._write_paused or self.principal is None:
             return False
         return self.reader.at_rest and self.multi is None and not self.watched
 
@@ -247,6 +300,8 @@ class RespConnection(RespSession, asyncio.Protocol):
             reply = self._run(command, arguments)
         except InvalidRequest as error:
             reply = resp.error(f"ERR {error}")
+        except OverQuota as error:
+            reply = resp.error(f"QUOTA {error}")
         except RottenRow as rot:
             reply = resp.error(f"ERR {rot}; it is being repaired, try again")
         except StoreFailed:
@@ -271,14 +326,28 @@ class RespConnection(RespSession, asyncio.Protocol):
                     f"nothing was done: {arguments[1].decode()}; a value has {MAX_VALUE_BYTES} at most"
                 )
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
-        if not self.authenticated and command.access is not Access.PUBLIC:
-            return resp.error("NOAUTH Authentication required.")
+        if command.access is not Access.PUBLIC and (refused := self._refusal(command, arguments)) is not None:
+            transactions.refused(self, command)
+            return refused
         if self.multi is not None and not command.ends_multi:
             return transactions.queue(self, command, arguments)
         if len(arguments) != command.arity and not command.accepts(len(arguments)):
             raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
         self._running = command, arguments
         return command.run(self, arguments)
+
+    def _refusal(self, command: CommandSpec, arguments: Arguments) -> bytes | None:
+        if self._generation != self._access.generation:
+            self._identify_again()
+        principal = self.principal
+        if principal is OPEN:
+            return None
+        if principal is None:
+            return session_access.NOAUTH
+        refused = session_access.refusal(principal, command, arguments)
+        if refused is None and principal.requests_per_s and (wait_s := self.node.quotas.wait_s(principal)):
+            return session_access.over_rate(principal, wait_s)
+        return refused
 
     def _reply(self, reply: bytes) -> None:
         if self._slots:
@@ -347,6 +416,14 @@ class RespConnection(RespSession, asyncio.Protocol):
         transport = self._transport
         if transport is not None and not self._write_paused and not transport.get_write_buffer_size():
             how(transport)
+
+
+def nothing_shown() -> None:
+    return None
+
+
+def open_to_all() -> Principal:
+    return OPEN
 
 
 def spelled(address: object) -> str:

@@ -2,6 +2,7 @@
 
 from epoxy.api.resp.command import Arguments, Handler, RespSession, checked_integer, checked_key
 from epoxy.api.resp.keys import failure, unreadable, write
+from epoxy.api.resp.session_access import LONGEST_NUMBER, charged, check_quota
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import Proposal
@@ -26,6 +27,7 @@ class Increment:
         self._known: Proposal | None = None
         self._version = -1
         self._doubtful = False
+        self._charged = charged(session, key, self._written)
         self._answer = session.promise()
 
     def start(self) -> None:
@@ -51,7 +53,7 @@ class Increment:
 
     def _write(self) -> None:
         again, self._tries, self._doubtful = self._tries > 0, self._tries + 1, False
-        self._node.update(self._key, self._change, self._written, again=again)
+        self._node.update(self._key, self._change, self._charged, again=again)
 
     def _change(self, here: Proposal | None) -> Write | None:
         """A write to a reserved name goes to the engine, which refuses it as immutable."""
@@ -101,7 +103,9 @@ def added(committed: Proposal | None, delta: int) -> int:
 def increment(sign: int) -> Handler:
     def run(session: RespSession, arguments: Arguments) -> None:
         delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
-        Increment(session, checked_key(arguments[1]), sign * delta).start()
+        key = checked_key(arguments[1])
+        check_quota(session, len(key) + LONGEST_NUMBER)
+        Increment(session, key, sign * delta).start()
 
     return run
 

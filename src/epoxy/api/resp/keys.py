@@ -9,6 +9,7 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.resp.command import Arguments, CommandSpec, Handler, RespSession, checked_key, checked_value, shown
+from epoxy.api.resp.session_access import charged, check_quota
 from epoxy.api.resp.turns import Ended, Spread, in_turns
 from epoxy.codec import resp
 from epoxy.model.access import Access
@@ -199,6 +200,7 @@ def time_to_live(value: bytes | None) -> bytes:
 
 
 def put(session: RespSession, write: Write, shape: Callable[[Decided], bytes]) -> None:
+    check_quota(session, len(write.key) + len(write.value or b""))
     answer = session.promise()
 
     def done(outcome: Outcome) -> None:
@@ -208,7 +210,7 @@ def put(session: RespSession, write: Write, shape: Callable[[Decided], bytes]) -
         else:
             answer(failure(write.key, outcome))
 
-    session.node.write(write, done)
+    session.node.write(write, charged(session, write.key, done))
 
 
 def set_(session: RespSession, arguments: Arguments) -> None:
@@ -304,7 +306,8 @@ class DeletionBatch:
         Spread(self._session, self._keys, self._delete, is_full, self._reply, self._answer).go_on()
 
     def _delete(self, key: bytes, ended: Ended) -> None:
-        self._session.node.write(Write(key=key, value=None, mutable=True), partial(self._heard, key, ended))
+        deleted = charged(self._session, key, partial(self._heard, key, ended))
+        self._session.node.write(Write(key=key, value=None, mutable=True), deleted)
 
     def _heard(self, key: bytes, ended: Ended, outcome: Outcome) -> None:
         if isinstance(outcome, Committed):

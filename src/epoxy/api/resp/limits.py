@@ -6,7 +6,7 @@ from epoxy.codec.resp_limits import ReaderLimits
 from epoxy.model.records import MAX_VALUE_BYTES
 
 UNAUTHENTICATED = ReaderLimits(arguments=10, argument_bytes=16 << 10, command_bytes=16 << 10)
-"""Before AUTH: enough for the password. The sizes are those of Redis."""
+"""Before AUTH: enough for a token. The sizes are those of Redis."""
 
 PASSED_BYTES = 512 << 20
 """The longest argument that is skipped and answered with an error, the limit of Redis; beyond, the connection is

@@ -5,12 +5,14 @@ import hashlib
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Handler, RespNode, RespSession, checked_integer
 from epoxy.codec import resp
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
+from epoxy.model.records import Proposal
 
 DEFAULT_COUNT = 10
 MAX_COUNT = 512
@@ -133,13 +135,37 @@ def scan(cursors: Cursors) -> Handler:
     def run(session: RespSession, arguments: Arguments) -> bytes:
         after = cursors.place(checked_integer(arguments[1]))
         pattern, count, wanted = scan_options(arguments[2:])
-        rows = session.node.page(pattern.prefix, after, count) if wanted else []
-        more = bool(rows) and bool(session.node.page(pattern.prefix, rows[-1][0], 1))
+        prefixes = readable_prefixes(session, pattern.prefix)
+        rows = page(session.node, prefixes, after, count) if wanted else []
+        more = bool(rows) and bool(page(session.node, prefixes, rows[-1][0], 1))
         following = cursors.number(rows[-1][0]) if more else 0
         found = [resp.bulk(key) for key, proposal in rows if not proposal.is_tombstone and pattern.matches(key)]
         return resp.array([resp.bulk(b"%d" % following), resp.array(found)])
 
     return run
+
+
+def readable_prefixes(session: RespSession, wanted: bytes = b"") -> list[bytes]:
+    """Where the keys are that begin with `wanted` and that this client may read: prefixes in order, none of them within
+    another."""
+    principal = session.principal
+    assert principal is not None, "only clients that were let in read"
+    granted = principal.grant.prefixes or (b"",)
+    both = [max(each, wanted, key=len) for each in granted if each.startswith(wanted) or wanted.startswith(each)]
+    prefixes: list[bytes] = []
+    for prefix in sorted(both):
+        if not prefixes or not prefix.startswith(prefixes[-1]):
+            prefixes.append(prefix)
+    return prefixes
+
+
+def page(node: RespNode, prefixes: list[bytes], after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+    """The next keys under the first of these prefixes that has some beyond `after`."""
+    for prefix in prefixes:
+        rows = node.page(prefix, after, limit)
+        if rows:
+            return rows
+    return []
 
 
 def scan_options(options: Arguments) -> tuple[Pattern, int, bool]:
@@ -155,32 +181,41 @@ def scan_options(options: Arguments) -> tuple[Pattern, int, bool]:
 
 
 class Count:
-    """DBSIZE, shared by all clients that ask at a time: one count runs, a few rows in each turn of the event loop. A
-    client that asks meanwhile waits for the next count, because this one may have passed the keys it has written."""
+    """DBSIZE, shared by all clients that may read the same keys and ask at a time: one count runs, a few rows in each
+    turn of the event loop. A client that asks meanwhile waits for the next count, because this one may have passed the
+    keys it has written."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefixes: Sequence[bytes], ended: Callable[[], None]) -> None:
+        self._prefixes = prefixes
+        self._ended = ended
         self._asked: list[Asked] = []
         self._waiting: list[Asked] = []
+        self._left: list[bytes] = []
         self._after: bytes | None = None
         self._looked_at = self._found = 0
 
-    def ask(self, session: RespSession, _arguments: Arguments) -> None:
-        self._waiting.append((session.node, session.promise()))
+    def ask(self, node: RespNode, answer: Answer) -> None:
+        self._waiting.append((node, answer))
         if not self._asked:
             self._begin()
 
     def _begin(self) -> None:
         self._asked, self._waiting = self._waiting, []
         self._after, self._looked_at, self._found = None, 0, 0
+        self._left = list(self._prefixes)
         if self._asked:
             self._step()
+        else:
+            self._ended()
 
     def _step(self) -> None:
         node, _ = self._asked[0]
-        found, self._after = node.count(self._after, COUNTED_AT_ONCE)
+        found, self._after = node.count(self._after, COUNTED_AT_ONCE, self._left[0])
         self._looked_at += COUNTED_AT_ONCE
         self._found += found
-        if self._after is not None and self._looked_at < MAX_COUNTED:
+        if self._after is None:
+            del self._left[0]
+        if self._left and self._looked_at < MAX_COUNTED:
             asyncio.get_running_loop().call_soon(self._step)
             return
         asked, self._asked = self._asked, []
@@ -189,13 +224,30 @@ class Count:
         self._begin()
 
 
+class Counts:
+    """The counts under way, by the prefixes of those who ask."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[bytes, ...], Count] = {}
+
+    def ask(self, session: RespSession, _arguments: Arguments) -> None:
+        prefixes = tuple(readable_prefixes(session))
+        count = self._counts.get(prefixes)
+        if count is None:
+            count = self._counts[prefixes] = Count(prefixes, partial(self._ended, prefixes))
+        count.ask(session.node, session.promise())
+
+    def _ended(self, prefixes: tuple[bytes, ...]) -> None:
+        del self._counts[prefixes]
+
+
 Asked = tuple[RespNode, Answer]
 
 
 def commands(cursors: Cursors) -> tuple[CommandSpec, ...]:
     return (
         walk("scan", scan(cursors), -2, "Keys this node holds, a page at a time."),
-        walk("dbsize", Count().ask, 1, f"How many keys this node holds, counted up to {MAX_COUNTED} rows."),
+        walk("dbsize", Counts().ask, 1, f"How many keys this node holds, counted up to {MAX_COUNTED} rows."),
     )
 
 

@@ -19,15 +19,18 @@ RESULTS = {
     b"UNAVAILABLE": "unavailable",
     b"IMMUTABLE": "conflict",
     b"WRONGENGINE": "conflict",
+    b"NOAUTH": "unauthenticated",
+    b"WRONGPASS": "unauthenticated",
+    b"NOPERM": "forbidden",
+    b"QUOTA": "quota",
 }
 """The label an error is counted under, by its code; "invalid" for all others."""
 
 
 class RespServer:
-    def __init__(self, node: RespNode, limits: RespLimits | None = None, password: str | None = None) -> None:
+    def __init__(self, node: RespNode, limits: RespLimits | None = None) -> None:
         self.node = node
         self.limits = limits if limits is not None else RespLimits()
-        self.password = password.encode() if password is not None else None
         self.connections: dict[int, RespConnection] = {}
         self.stopping = False
         self.immutable_values = ResponseCache()
@@ -97,8 +100,3 @@ class RespServer:
     def close_later(self, session: RespSession) -> None:
         """Close the connection once every command before this one is answered."""
         self.connections[session.id].leave()
-
-    def authenticate(self, session: RespSession) -> None:
-        """The session has shown the password."""
-        session.authenticated = True
-        self.connections[session.id].reader.limits = self.limits.reader

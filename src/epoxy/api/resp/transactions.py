@@ -19,6 +19,7 @@ from epoxy.api.resp.command import (
     checked_value,
     shown,
 )
+from epoxy.api.resp.session_access import check_quota, size_of, transaction_refusal
 from epoxy.codec import resp
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
@@ -156,12 +157,26 @@ def queue(session: RespSession, command: CommandSpec, arguments: Arguments) -> b
         session.multi_operations += max(1, len(queued.operations))
         check_room(session)
     except InvalidRequest:
-        session.multi_broken = True
-        session.multi.clear()
+        abandon(session)
         raise
     if not session.multi_broken:
         session.multi.append(queued)
     return QUEUED
+
+
+def abandon(session: RespSession) -> None:
+    """A command could not be queued: EXEC will do nothing, and what was queued is dropped now."""
+    if session.multi is not None:
+        session.multi_broken = True
+        session.multi.clear()
+
+
+def refused(session: RespSession, command: CommandSpec) -> None:
+    """EXEC, refused, ends its MULTI, as in Redis: libraries give the connection to their next caller."""
+    if command.name in ("exec", "discard"):
+        session.leave_multi()
+    elif not command.ends_multi:
+        abandon(session)
 
 
 def queueable(command: CommandSpec, arguments: Arguments) -> Queued:
@@ -196,8 +211,15 @@ def exec_(session: RespSession, _arguments: Arguments) -> bytes | None:
     flaw = flaw_of(txn)
     if flaw is not None:
         return resp.error(f"EXECABORT nothing was done: {flaw}")
+    principal = session.principal
+    assert principal is not None, "only clients that were let in run transactions"
+    refused = transaction_refusal(principal, txn)
+    if refused is not None:
+        return refused
+    check_quota(session, size_of(txn))
     session.executing = True
-    session.node.txn(txn, partial(executed, session, queued, session.promise()))
+    answered = partial(executed, session, queued, session.promise())
+    session.node.txn(txn, session.node.quotas.charging(principal, txn, answered))
     return None
 
 

@@ -30,9 +30,9 @@ class Listing:
                 break
         return found
 
-    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+    def count(self, after: bytes | None, rows: int, prefix: bytes = b"") -> tuple[int, bytes | None]:
         """How many of the next `rows` rows after a key are living keys, and the last key among them; None: the end."""
-        keys, named, last = self._replica.keyspace.living(self._store.durable(), after, rows, OWNED)
+        keys, named, last = self._replica.keyspace.living(self._store.durable(), after, rows, OWNED, prefix)
         return keys + sum([self._lives(key) for key in named]), last
 
     def _lives(self, key: bytes) -> bool:

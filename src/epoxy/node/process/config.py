@@ -6,7 +6,7 @@ command line flag beats an environment variable (EPOXY_NODE_HTTP for `http` in [
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -62,7 +62,6 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     resp: ListenAddress | None = None
     peers: ListenAddress | None = None
     admin: ListenAddress | None = None
-    resp_password_file: FilePath | None = None
     advertise_url: Url = ""
     allowed_hosts: HostNames = ()
 
@@ -169,6 +168,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return known.get(replica_id, f"replica-{replica_id}")
 
 
+REMOVED = {
+    "resp_password_file": 'clients of both ports show tokens now: access.auth = "tokens", then epoxy auth init',
+}
+"""Settings of earlier versions, and what to do instead."""
+
 MEMBER = settings_of(MemberSetting)
 TABLE: dict[str, dict[str, Setting]] = {
     "node": settings_of(NodeSettings),
@@ -238,8 +242,11 @@ def check_known(source: TomlSource, section: str, values: Any) -> None:
             )
 
 
-def hint(key: str, settings: Mapping[str, Setting]) -> str:
-    return f"here it is {RENAMED[key]}" if key in RENAMED else known(key, settings)
+def hint(key: str, settings: Collection[str]) -> str:
+    """What to write instead of a setting that is not known, by its name in the file or in the environment."""
+    name = key.lower()
+    removed = next((words for each, words in REMOVED.items() if name.endswith(each)), None)
+    return removed or (f"here it is {RENAMED[key]}" if key in RENAMED else known(key, settings))
 
 
 def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -254,11 +261,11 @@ def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str,
             found[variables[variable]] = (variable, value)
         elif section is not None:
             meant = [each for each, name in variables.items() if name.startswith(f"{section}.")]
-            raise ConfigError(f"environment: unknown setting {variable}; {known(variable, meant)}")
+            raise ConfigError(f"environment: unknown setting {variable}; {hint(variable, meant)}")
     for name, value in flags.items():
         if name not in names:
             meant = [each for each in names if each.split(".")[0] == name.split(".")[0]] or names
-            raise ConfigError(f"command line: unknown setting {name}; {known(name, meant)}")
+            raise ConfigError(f"command line: unknown setting {name}; {hint(name, meant)}")
         found[name] = ("command line", value)
     return found
 

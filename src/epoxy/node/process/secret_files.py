@@ -1,4 +1,4 @@
-"""Secrets and passwords, which stand in files of their own."""
+"""Secrets, which stand in files of their own."""
 
 import stat
 from pathlib import Path
@@ -47,19 +47,5 @@ def secret_in(setting: str, path: Path, least: int) -> bytes:
     return secret
 
 
-def read_resp_password(settings: Settings) -> str | None:
-    path = settings.node.resp_password_file
-    if path is None:
-        return None
-    try:
-        return secret_in("node.resp_password_file", path, 1).decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"node.resp_password_file {path}: is not UTF-8 (byte {error.start})") from error
-
-
 def is_open_to_others(path: Path) -> bool:
-    """A file that is gone is not."""
-    try:
-        return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
-    except OSError:
-        return False
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

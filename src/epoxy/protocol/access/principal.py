@@ -22,6 +22,7 @@ class Principal:
         "stored_bytes",
         "works",
         "writes",
+        "writes_all",
     )
 
     def __init__(self, grant: Grant) -> None:
@@ -35,6 +36,7 @@ class Principal:
         self.calls = satisfies(grant.roles, Access.CALL)
         self.operates = satisfies(grant.roles, Access.OPERATE)
         self.reads_all = self.reads and not grant.prefixes
+        self.writes_all = self.writes and not grant.prefixes
         """Every key: an answer from a cache needs no look at the key."""
         self.requests_per_s = grant.requests_per_s
         self.stored_bytes = grant.stored_bytes
@@ -66,6 +68,23 @@ class Principal:
 def satisfies(roles: Iterable[AccessRole], access: Access) -> bool:
     return not SATISFYING[access].isdisjoint(roles)
 
+
+def lacks_role(principal: Principal, access: Access, what: str) -> str:
+    """Why a client may not do something at all, for its eyes: the roles that would do, and those it has."""
+    enough = [role.value for role in AccessRole if role in SATISFYING[access]]
+    has = ", ".join([role.value for role in principal.grant.roles])
+    return f"{what} needs {' or '.join(enough) or access.value}; {principal.name} is {has}"
+
+
+def lacks_prefix(principal: Principal, key: str) -> str:
+    """Why a client may not use a key or name, which is given as it may be shown."""
+    shown = [prefix.decode("utf-8", "backslashreplace") for prefix in principal.grant.prefixes[:SHOWN_PREFIXES]]
+    more = ", ..." if len(principal.grant.prefixes) > SHOWN_PREFIXES else ""
+    return f"{key} is outside of the prefixes of {principal.name}: {', '.join(shown)}{more}"
+
+
+SHOWN_PREFIXES = 3
+"""In an error: enough to see which grant it is."""
 
 OPEN = Principal(Grant(name="", roles=tuple(AccessRole)))
 """Every client of a node that asks for no tokens."""

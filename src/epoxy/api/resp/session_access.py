@@ -1,0 +1,97 @@
+"""What a Redis client may do: its commands and their keys are checked against its grant, and its writes against its
+quotas."""
+
+from collections.abc import Callable
+
+from epoxy.api.resp.command import Arguments, CommandSpec, OverQuota, RespSession, shown
+from epoxy.codec import resp
+from epoxy.model.access import Access
+from epoxy.model.transactions import Add, Compare, Get, Put, Txn
+from epoxy.model.writes import Outcome
+from epoxy.protocol.access.principal import Principal, lacks_prefix, lacks_role
+
+NOAUTH = resp.error("NOAUTH Authentication required.")
+
+LONGEST_NUMBER = 20
+"""What INCR may store: 64 bits in decimal, with a sign."""
+
+Answered = Callable[[Outcome], None]
+
+
+def refusal(principal: Principal, command: CommandSpec, arguments: Arguments) -> bytes | None:
+    """Why this client may not run this command with these keys; None: it may. A command that names no keys, like SCAN,
+    shows by itself only what may be read."""
+    access = command.access
+    if access is Access.READ:
+        if principal.reads_all:
+            return None
+        has_role, may = principal.reads, principal.may_read
+    elif access is Access.WRITE:
+        if principal.writes_all:
+            return None
+        has_role, may = principal.writes, principal.may_write
+    else:
+        return None if principal.has(access) else no_permission(lacks_role(principal, access, command.name.upper()))
+    if not has_role:
+        return no_permission(lacks_role(principal, access, command.name.upper()))
+    if command.first_key:
+        for key in command.keys(arguments):
+            if not may(key):
+                return no_permission(lacks_prefix(principal, shown(key)))
+    return None
+
+
+def transaction_refusal(principal: Principal, txn: Txn) -> bytes | None:
+    """The same for what EXEC is about to do: rights may have changed since its commands were queued and its keys
+    watched, and the client may be another one."""
+    if principal.reads_all and principal.writes_all:
+        return None
+    reads = [each.key for each in (*txn.compares, *txn.then) if isinstance(each, Compare | Get)]
+    writes = [each.key for each in txn.then if not isinstance(each, Get)]
+    for keys, access, may in (
+        (reads, Access.READ, principal.may_read),
+        (writes, Access.WRITE, principal.may_write),
+    ):
+        if keys and not principal.has(access):
+            return no_permission(f"nothing was done: {lacks_role(principal, access, 'this transaction')}")
+        for key in keys:
+            if not may(key):
+                return no_permission(f"nothing was done: {lacks_prefix(principal, shown(key))}")
+    return None
+
+
+def no_permission(reason: str) -> bytes:
+    return resp.error(f"NOPERM {reason}")
+
+
+def over_rate(principal: Principal, wait_s: float) -> bytes:
+    rate = f"{principal.name} may send {principal.requests_per_s} a second to this node"
+    return resp.error(f"QUOTA nothing was done: {rate}; try again in {wait_s:.2f} s")
+
+
+def check_quota(session: RespSession, more_bytes: int) -> None:
+    """Raises OverQuota before a write that its client has no room for."""
+    principal = session.principal
+    assert principal is not None, "only clients that were let in write"
+    if principal.stored_bytes and (reason := session.node.quotas.refusal(principal, more_bytes)) is not None:
+        raise OverQuota(f"nothing was written: {reason}")
+
+
+def charged(session: RespSession, key: bytes, answered: Answered) -> Answered:
+    """What the outcome of a write is given to, so that it counts for its client."""
+    principal = session.principal
+    assert principal is not None, "only clients that were let in write"
+    if not principal.stored_bytes:
+        return answered
+
+    def charge(outcome: Outcome) -> None:
+        session.node.quotas.charge(principal, key, outcome)
+        answered(outcome)
+
+    return charge
+
+
+def size_of(txn: Txn) -> int:
+    """Of what a transaction may store."""
+    puts = [len(each.key) + len(each.value) for each in txn.then if isinstance(each, Put)]
+    return sum(puts) + sum([len(each.key) + LONGEST_NUMBER for each in txn.then if isinstance(each, Add)])
