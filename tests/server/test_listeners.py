@@ -1,17 +1,20 @@
 """Which listener serves what."""
 
+import resource
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.api.http.router import Api
 from epoxy.api.http.routes import signed_route
 from epoxy.api.metrics import Metrics
 from epoxy.model.access import Access
 from epoxy.model.address import Address
+from epoxy.node.process import descriptors
 from epoxy.node.process.config import NodeSettings
 from epoxy.server import listeners
-from epoxy.server.listeners import ADMIN, HTTP, LINKS_PATH, PEERS, elsewhere, serving
+from epoxy.server.listeners import ADMIN, HTTP, LINKS_PATH, PEERS, RESP, elsewhere, few_connections, rooms, serving
 from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.limits import MEMBER_PATH, MESSAGE_PATH
 from tests.api.http.http_bench import FakeNode, ask
@@ -80,3 +83,30 @@ def test_orders_served_to_clients_although_operators_have_a_listener_are_found(m
     monkeypatch.setattr(listeners, "serving", careless)
     with pytest.raises(AssertionError):
         test_each_listener_serves_its_part_and_names_the_one_that_serves_the_rest(HTTP)
+
+
+def at_256(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+
+
+def numbers(node: NodeSettings) -> dict[str, tuple[int, int]]:
+    return {name: (room.reserve, room.ceiling) for name, room in rooms(node).items()}
+
+
+def test_file_descriptors_of_each_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 256: 160 for clients, 32 in reserve, of which operators have the last 8, and the rest for the store. What
+    `http` has in reserve depends on whom it serves."""
+    at_256(monkeypatch)
+    assert numbers(SHARED)[HTTP] == (160, 192)
+    assert numbers(replace(SHARED, admin=APART.admin))[HTTP] == (160, 184)
+    assert numbers(replace(SHARED, peers=APART.peers))[HTTP] == (160, 192)
+    assert numbers(APART) == {HTTP: (160, 160), RESP: (160, 160), PEERS: (184, 184), ADMIN: (192, 192)}
+
+
+def test_all_that_clients_may_have_fits_below_the_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections of both listeners and of envoys, handshakes at both, and what the node has open itself."""
+    at_256(monkeypatch)
+    most = descriptors.connections_per_port(10_000)
+    handshakes = sum(rooms(APART)[name].handshakes for name in (HTTP, RESP))
+    assert 3 * most + handshakes + descriptors.OWN_FILES <= 160
+    assert few_connections().limit * 2 + rooms(APART)[PEERS].handshakes <= 24 + 8

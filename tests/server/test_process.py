@@ -655,7 +655,7 @@ def test_a_crowd_does_not_take_the_stores_last_file_descriptors(tmp_path: Path) 
     served = Running(node, process)
     try:
         served.hear("started")
-        assert served.hear("fewer connections than limits.connections")["allowed"] == 21
+        assert served.hear("fewer connections than limits.connections")["allowed"] == 12
         http = served.http()
         http.connect()
         crowd = [socket.create_connection(("127.0.0.1", http.port), timeout=PATIENCE_S) for _ in range(200)]

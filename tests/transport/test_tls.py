@@ -141,6 +141,9 @@ def test_a_name_in_a_certificate_has_one_spelling() -> None:
 
 
 def named(exchange: Exchange) -> None:
+    if exchange.on_trial:
+        exchange.fail(503, "too_many_connections", "no room")
+        return
     exchange.respond(200, b"%d %b" % (exchange.certified, ",".join(exchange.certificate_names).encode()))
 
 

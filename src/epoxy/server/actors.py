@@ -15,6 +15,7 @@ from epoxy.api.http.routes_actors import ActorRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.model.access import Access
+from epoxy.node.process import descriptors
 from epoxy.node.process.logs import LOGGER
 from epoxy.node.service import Node
 from epoxy.ports import Clock, Dice, Store
@@ -53,6 +54,7 @@ class ActorSystem:
         observer = PlacementMetrics()
         metrics.include(observer)
         self._relay = HttpRelay(self._url_of, link, tls)
+        self._relay.connections = descriptors.relay_connections(self._relay.connections)
         self._placement = Placement(store, config, clock, dice, int(time.time() * 1000), observer, owner=node.me)
         self._placement.warn = LOGGER.warning
         here = node.settings.node.datacenter

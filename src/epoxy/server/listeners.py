@@ -9,17 +9,24 @@ import asyncio
 from epoxy.api.http.router import Api, Elsewhere
 from epoxy.api.resp.server import RespServer
 from epoxy.model.access import Access
+from epoxy.node.process import descriptors
 from epoxy.node.process.config import NodeSettings, Settings
 from epoxy.node.process.listening import listen
 from epoxy.server.certificates import Certificates
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.listener import Listener
+from epoxy.transport.http.reserves import Room, bands
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
 
 HTTP, RESP, PEERS, ADMIN = "node.http", "node.resp", "node.peers", "node.admin"
 
 LINKS_PATH = b"/v2/admin/links"
+
+MAX_UNPROVEN, LEAST_UNPROVEN = 64, 4
+"""Connections at a listener of peers or operators that have not proved to be one, and as many again on trial: each of
+64 members has one that is idle until a change of members. Of a low limit of file descriptors, a quarter of the
+reserve."""
 
 DRAIN_S = 10.0
 """How long a stopping node waits for writes under way. No round trip on earth takes as long; the outcome of a write
@@ -57,9 +64,34 @@ def elsewhere(listener: str, node: NodeSettings) -> Elsewhere:
     return find
 
 
+def rooms(node: NodeSettings) -> dict[str, Room]:
+    """Which file descriptors the connections of each listener may have. At `node.http`, what is above the band of
+    clients is for peers and operators, if they have no listeners of their own."""
+    found, handshakes = bands(), descriptors.handshakes_per_port()
+    few = max(descriptors.LEAST_HANDSHAKES, found.reserved // 4)
+    shared = found.clients
+    if node.peers is None:
+        shared = found.peers
+    if node.admin is None:
+        shared = found.operators
+    return {
+        HTTP: Room(ceiling=shared, reserve=found.clients, handshakes=handshakes),
+        RESP: Room(ceiling=found.clients, reserve=found.clients, handshakes=handshakes),
+        PEERS: Room(ceiling=found.peers, reserve=found.peers, handshakes=few),
+        ADMIN: Room(ceiling=found.operators, reserve=found.operators, handshakes=few),
+    }
+
+
+def few_connections() -> Connections:
+    """For a listener of peers or operators: what has proved to be one is not counted there, and of others it needs
+    few."""
+    few = max(LEAST_UNPROVEN, min(MAX_UNPROVEN, bands().reserved // 4))
+    return Connections(few, few)
+
+
 class Listeners:
-    """`most`: connections of clients, at each of the two listeners they have. `connections` are those of `node.http`;
-    peers and operators with listeners of their own are counted apart from them."""
+    """`connections` are those of `node.http`. Peers and operators with listeners of their own have connections and
+    budgets of their own."""
 
     def __init__(
         self, settings: Settings, api: Api, resp: RespServer, certificates: Certificates, connections: Connections
@@ -72,14 +104,15 @@ class Listeners:
         self._connections = {HTTP: connections}
         for name in (PEERS, ADMIN):
             if name in self._node.listeners:
-                self._connections[name] = Connections(connections.limit)
+                self._connections[name] = few_connections()
         self._open: list[Listener] = []
 
     async def open(self) -> None:
+        room = rooms(self._node)
         for name, address in self._node.listeners.items():
             ssl = self._certificates.for_peers if name == PEERS else self._certificates.for_clients
             if name == RESP:
-                opening = self._resp.serve(address.host, address.port, ssl=ssl)
+                opening = self._resp.serve(address.host, address.port, ssl=ssl, room=room[name])
             else:
                 opening = serve_http(
                     self._api.for_listener(elsewhere(name, self._node)),
@@ -88,6 +121,7 @@ class Listeners:
                     ssl=ssl,
                     limits=self._limits,
                     connections=self._connections[name],
+                    room=room[name],
                 )
             self._open.append(await listen(name, address, opening))
 

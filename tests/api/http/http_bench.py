@@ -184,6 +184,11 @@ class Wire:
         self._headers: dict[str, str] = {}
         self._body = b""
 
+    on_trial = False
+
+    def mark_as_operator(self) -> bool:
+        return True
+
     def advance(self) -> None:
         self.sent += b"".join(self.exchange.take())
 

@@ -8,12 +8,33 @@ import pytest
 from epoxy.model.errors import ConfigError
 from epoxy.node.process import descriptors
 from epoxy.node.process.logs import LOGGER
+from epoxy.transport.http.reserves import MAX_HANDSHAKES, Bands
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, clients: int, operators: int = 1 << 20) -> None:
+    monkeypatch.setattr(descriptors, "bands", lambda: Bands(clients=clients, peers=operators, operators=operators))
 
 
 @pytest.mark.parametrize(("wanted", "allowed"), [(10, 10), (1_000, 256), (256, 256)])
 def test_each_port_has_an_equal_share(monkeypatch: pytest.MonkeyPatch, wanted: int, allowed: int) -> None:
-    monkeypatch.setattr(descriptors, "ceiling", lambda: descriptors.OWN_FILES + 3 * 256)
+    limited(monkeypatch, descriptors.OWN_FILES + 4 * 256)
     assert descriptors.connections_per_port(wanted) == allowed
+    assert descriptors.handshakes_per_port() == 128
+
+
+def test_handshakes_are_few_but_never_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited(monkeypatch, descriptors.OWN_FILES + 8)
+    assert descriptors.handshakes_per_port() == descriptors.LEAST_HANDSHAKES
+    limited(monkeypatch, 1 << 20)
+    assert descriptors.handshakes_per_port() == MAX_HANDSHAKES
+
+
+@pytest.mark.parametrize(("operators", "allowed"), [(32, 1), (192, 3), (768, 12), (1 << 20, 64)])
+def test_relayed_requests_leave_descriptors_to_the_store(
+    monkeypatch: pytest.MonkeyPatch, operators: int, allowed: int
+) -> None:
+    limited(monkeypatch, operators, operators)
+    assert descriptors.relay_connections(64) == allowed
 
 
 @pytest.mark.parametrize(("soft", "refused"), [(descriptors.LEAST - 1, True), (descriptors.LEAST, False)])

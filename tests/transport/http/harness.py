@@ -15,6 +15,7 @@ from msgspec import Struct
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.http.listener import Listener
+from epoxy.transport.http.reserves import Room
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.tls import ContextOf
@@ -58,8 +59,9 @@ class RunningServer(Struct, frozen=True):
     connections: Connections
     clients: list["Client"]
 
-    async def dial(self, ssl: SSLContext | None = None) -> "Client":
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=ssl))
+    async def dial(self, ssl: SSLContext | None = None, *, source: str = "127.0.0.1") -> "Client":
+        opening = asyncio.open_connection("127.0.0.1", self.port, ssl=ssl, local_addr=(source, 0))
+        client = Client(*await opening)
         self.clients.append(client)
         return client
 
@@ -113,11 +115,17 @@ def context_of(ssl: SSLContext | ContextOf | None) -> ContextOf | None:
 
 @asynccontextmanager
 async def running_server(
-    handler: Handler, limits: HttpLimits | None = None, ssl: SSLContext | ContextOf | None = None, port: int = 0
+    handler: Handler,
+    limits: HttpLimits | None = None,
+    ssl: SSLContext | ContextOf | None = None,
+    port: int = 0,
+    room: Room | None = None,
 ) -> AsyncIterator[RunningServer]:
     limits = limits or HttpLimits()
     connections = Connections(limits.connections)
-    server = await serve_http(handler, "127.0.0.1", port, ssl=context_of(ssl), limits=limits, connections=connections)
+    server = await serve_http(
+        handler, "127.0.0.1", port, ssl=context_of(ssl), limits=limits, connections=connections, room=room
+    )
     clients: list[Client] = []
     try:
         yield RunningServer(server.sockets[0].getsockname()[1], server, connections, clients)

@@ -1,12 +1,14 @@
 """Whoever holds what: peers and strangers have budgets of their own."""
 
+import pytest
+
 from epoxy.model.messages import AcceptOk
-from epoxy.transport.http.connections import SWEEP_S, TRIALS, Account, Budget
+from epoxy.transport.http.connections import OPERATORS, SWEEP_S, TRIALS, Account, Budget, Connections
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.transport import PeerEndpoint
-from tests.transport.http.harness import RunningServer, echo, get, until, with_server
+from tests.transport.http.harness import RunningServer, echo, get, run, until, with_server
 from tests.transport.peers.pair import PEER, SECRET, Replica, accept, peers_to
 from tests.transport.peers.test_endpoint import frame, post, unsigned, verifier
 
@@ -93,3 +95,68 @@ def test_of_those_on_trial_the_oldest_gives_way() -> None:
         assert (await first.answer())[0].startswith(b"HTTP/1.1 200 ")
 
     with_server(echo, test, HttpLimits(connections=1))
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.aborted = False
+
+    def sweep(self, now: float) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+async def crowded(connections: Connections) -> tuple[Silent, Silent, list[Silent]]:
+    """A peer and an operator are among those on trial, and a crowd comes after them."""
+    peer, operator, crowd = Silent(), Silent(), [Silent() for _ in range(TRIALS + 8)]
+    assert [connections.admit(one, reserved=True) for one in (peer, operator)] == [False, False]
+    connections.mark_as_peer(peer)
+    assert connections.mark_as_operator(operator)
+    admitted = [connections.admit(one) for one in crowd]
+    assert admitted == [True] * 2 + [False] * (TRIALS + 6), "neither takes the place of a client"
+    assert sum(one.aborted for one in crowd) == 6
+    return peer, operator, crowd
+
+
+def test_peers_and_operators_are_not_counted_among_clients_nor_aborted_for_their_crowd() -> None:
+    async def story() -> None:
+        connections = Connections(2)
+        peer, operator, crowd = await crowded(connections)
+        assert not peer.aborted
+        assert not operator.aborted
+        for one in (peer, operator, *crowd):
+            connections.forget(one)
+        assert connections.admit(Silent()), "all of it is given back"
+        await connections.drain(0)
+
+    run(story())
+
+
+@pytest.mark.parametrize("rule", ["mark_as_peer", "mark_as_operator"])
+@pytest.mark.pure("a rule is replaced")
+def test_peers_or_operators_that_are_counted_as_clients_are_noticed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    """A planted fault: the rule forgets that they are none."""
+
+    async def story() -> None:
+        connections = Connections(2)
+        with pytest.raises(AssertionError):
+            await crowded(connections)
+        await connections.drain(0)
+
+    monkeypatch.setattr(Connections, rule, lambda *_: True)
+    run(story())
+
+
+def test_operators_beyond_the_limit_are_few() -> None:
+    async def story() -> None:
+        connections = Connections(0)
+        some = [Silent() for _ in range(OPERATORS + 1)]
+        for one in some:
+            connections.admit(one)
+        assert [connections.mark_as_operator(one) for one in some] == [True] * OPERATORS + [False]
+        await connections.drain(0)
+
+    run(story())

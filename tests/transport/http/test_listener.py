@@ -2,12 +2,15 @@
 
 import asyncio
 import os
-import resource
 from pathlib import Path
 
 import pytest
 
 from epoxy.transport.http import listener
+from epoxy.transport.http.connections import SWEEP_S
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.reserves import Room
+from epoxy.transport.limits import HttpLimits
 from epoxy.transport.tls import client_context, server_context
 from tests.transport.http.harness import RunningServer, echo, get, run, running_server, until, with_server
 from tests.transport.test_tls import Office
@@ -21,7 +24,7 @@ def lowest_free() -> int:
 
 def test_connections_beyond_the_ceiling_are_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ceiling = lowest_free() + 40
-    monkeypatch.setattr(listener, "ceiling", lambda: ceiling)
+    monkeypatch.setattr(listener, "whole_room", lambda: Room(ceiling=ceiling, reserve=ceiling))
 
     async def story(opened: RunningServer) -> None:
         """Both ends are ours, so a client costs two: the crowd reaches the ceiling with twenty."""
@@ -42,12 +45,31 @@ def test_connections_beyond_the_ceiling_are_closed_at_once(monkeypatch: pytest.M
     with_server(echo, story)
 
 
-def test_some_descriptors_are_above_every_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    for soft, expected in ((64, 48), (1024, 768), (1 << 20, (1 << 20) - listener.RESERVED)):
-        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
-        assert listener.ceiling() == expected
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert listener.ceiling() > 1 << 20
+def test_a_connection_in_reserve_stays_if_it_proves_to_be_an_operator_s() -> None:
+    def handler(exchange: Exchange) -> None:
+        if exchange.on_trial and (
+            b"right" not in exchange.request.headers[b"authorization"] or not exchange.admit_operator()
+        ):
+            exchange.fail(503, "too_many_connections", "no room")
+        else:
+            exchange.respond(200)
+
+    async def story() -> None:
+        free = lowest_free()
+        async with running_server(handler, room=Room(ceiling=free + 1000, reserve=0)) as opened:
+            stranger, client, operator = [await opened.dial() for _ in range(3)]
+            stranger.send(get())
+            assert (await stranger.answer())[0].startswith(b"HTTP/1.1 503 ")
+            client.send(get(b"/", b"authorization: Bearer wrong"))
+            assert b"too_many_connections" in (await client.answer())[1]
+            for _ in range(2):
+                operator.send(get(b"/", b"authorization: Bearer right"))
+                assert (await operator.answer())[0].startswith(b"HTTP/1.1 200 ")
+            opened.late(HttpLimits().trial_s + 2 * SWEEP_S)
+            operator.send(get())
+            assert (await operator.answer())[0].startswith(b"HTTP/1.1 200 "), "not on trial any longer"
+
+    run(story())
 
 
 def test_a_door_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,18 +109,20 @@ def test_a_door_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch) 
     with_server(echo, story)
 
 
-def test_handshakes_that_say_nothing_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "MAX_HANDSHAKES", 4)
-    monkeypatch.setattr(listener, "ACCEPTED", 1)
+def test_handshakes_that_say_nothing_give_way(tmp_path: Path) -> None:
     office = Office(tmp_path, "ca")
     server = server_context(*office.issue("127.0.0.1"))
     client = client_context(None, None, office.ca)
+    room = Room(ceiling=1 << 20, reserve=1 << 20, handshakes=4)
 
     async def story() -> None:
-        async with running_server(echo, ssl=server) as opened:
+        async with running_server(echo, ssl=server, room=room) as opened:
+            other = await opened.dial(source="127.0.0.2")
             silent = [await opened.dial() for _ in range(12)]
-            await until(lambda: sum(each.reader.at_eof() for each in silent) == 7)
-            assert [each.reader.at_eof() for each in silent] == [True] * 7 + [False] * 5, "the oldest went first"
+            await until(lambda: sum(each.reader.at_eof() for each in silent) == 9)
+            assert [each.reader.at_eof() for each in silent] == [True] * 9 + [False] * 3, "the oldest went first"
+            assert not other.reader.at_eof(), "the oldest of all, but from another address"
+            assert opened.listener.opening == 4
             assert not opened.connections, "none of them is one yet"
             speaking = await opened.dial(client)
             speaking.send(get())

@@ -101,9 +101,9 @@ def test_a_question_is_answered_and_both_stores_are_named() -> None:
             assert await asker.insist(StatusRead()) == STATUS
             assert isinstance(await asker.ask(CHANGES), ChangelogPage)
             theirs = OpenGate(THEIRS).greeting(ME)
-            assert asker.gate.of("meet") == [(PEER, theirs, asker.gate.known)] * 2
-            assert asker.gate.of("told") == [(PEER, theirs.known)] * 2
-            assert asker.gate.of("answered") == [PEER] * 2
+            assert asker.gate.of("meet") == [(PEER, theirs, asker.gate.known)] * 3, "of the introduction, too"
+            assert asker.gate.of("told") == [(PEER, theirs.known)] * 3
+            assert asker.gate.of("answered") == [PEER] * 3
 
     run(story())
     assert [request for _, request in answerer.asked] == [StatusRead(), CHANGES]

@@ -41,6 +41,8 @@ class HttpRelay:
     """`url` is the address of a datacenter by its label; None: no member has it."""
 
     def __init__(self, url: Callable[[int], str | None], link: Link, tls: ContextOf | None) -> None:
+        self.connections = CONNECTIONS
+        """To one datacenter. The limit of file descriptors may allow fewer."""
         self._url = url
         self._link = link
         self._tls = tls
@@ -97,7 +99,7 @@ class HttpRelay:
     def _pool(self, url: str) -> AsyncPool:
         context = self._tls() if self._tls is not None else None
         if url not in self._pools:
-            self._pools[url] = AsyncPool(parse_url(url), CONNECT_S, CONNECTIONS, context)
+            self._pools[url] = AsyncPool(parse_url(url), CONNECT_S, self.connections, context)
         elif context is not None:
             self._pools[url].trust(context)
         return self._pools[url]

@@ -16,7 +16,7 @@ from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.cross_site import PREFLIGHT_ANSWER, CrossSiteGuard, Names, is_preflight
 from epoxy.api.http.inputs import BadRequest, shown
-from epoxy.api.http.routes import JSON, Route
+from epoxy.api.http.routes import JSON, SIGNED, Route
 from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
@@ -25,6 +25,7 @@ from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow
+from epoxy.protocol.access.principal import OPEN
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
 
@@ -136,7 +137,7 @@ class Api:
             call.fail(405, "method_not_allowed", message, headers=((b"Allow", allow),))
         elif route.needs_ready and not (self._node.ready or (route.local and self._node.lifecycle.reads)):
             not_ready(call, self._node)
-        else:
+        elif not exchange.on_trial or has_room(call, route):
             try:
                 route.handler(call)
             except BadRequest as rejected:
@@ -152,6 +153,18 @@ class Api:
 
     def _openapi(self, call: ApiCall) -> None:
         call.answer(200, self._document, content_type=response.JSON)
+
+
+def has_room(call: ApiCall, route: Route) -> bool:
+    """Whether a request is served on a connection beyond the limit: those of peers are, and those of operators. Signed
+    requests prove themselves. False: it is refused, and its connection is closed."""
+    if route.access is Access.PEER or route.kind == SIGNED:
+        return True
+    if call.principal is not OPEN and call.principal.operates and call.exchange.admit_operator():
+        return True
+    call.exchange.close = True
+    call.fail(503, "too_many_connections", "as many connections are open already as clients may have")
+    return False
 
 
 def misdirected(there: str, call: ApiCall) -> None:

@@ -18,6 +18,9 @@ OCTETS = "application/octet-stream"
 JSON = "application/json"
 TEXT = "text/plain"
 
+SIGNED = "http_signed"
+"""The kind of signed routes."""
+
 
 class Parameter(Struct, frozen=True):
     """`type` is what msgspec makes a schema of."""
@@ -77,7 +80,7 @@ def signed_route(method: str, path: bytes, handler: Handler, access: Access) -> 
         method=method,
         path=path.decode(),
         handler=lambda call: handler(call.exchange),
-        kind="http_signed",
+        kind=SIGNED,
         access=access,
         needs_ready=False,
         head=False,

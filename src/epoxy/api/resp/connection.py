@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from epoxy.api.resp import session_access, transactions
 from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Credential, OverQuota, RespSession, shown
-from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYTES, TURN_S, UNAUTHENTICATED
+from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYTES, REFUSED_S, TURN_S, UNAUTHENTICATED
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
@@ -77,6 +77,7 @@ class RespConnection(RespSession, asyncio.Protocol):
         if len(self._server.connections) >= self._limits.connections:
             transport.write(resp.error("ERR max number of clients reached"))
             transport.close()
+            self._loop.call_later(REFUSED_S, transport.abort)
             return
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.held_bytes)

@@ -16,6 +16,10 @@ READ_WEIGHT = 64 << 10
 """The estimated size of a value that is being read from another region; with the default limit one connection reads 64
 of them at a time."""
 
+REFUSED_S = 2.0
+"""After which a connection that was refused is aborted: with TLS it would wait for the client's close_notify, and its
+file descriptor with it."""
+
 FLUSH_BYTES = 64 << 10
 """Replies are sent together, up to about what a socket takes at once."""
 

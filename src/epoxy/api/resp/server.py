@@ -10,6 +10,7 @@ from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.limits import RespLimits
 from epoxy.codec import resp
 from epoxy.transport.http.listener import Listener, listen
+from epoxy.transport.http.reserves import Room
 from epoxy.transport.http.response_cache import ResponseCache
 from epoxy.transport.tls import ContextOf
 
@@ -50,8 +51,8 @@ class RespServer:
         )
         self._numbers = 0
 
-    async def serve(self, host: str, port: int, *, ssl: ContextOf | None = None) -> Listener:
-        return await listen(lambda: RespConnection(self), host, port, ssl)
+    async def serve(self, host: str, port: int, *, ssl: ContextOf | None = None, room: Room | None = None) -> Listener:
+        return await listen(lambda: RespConnection(self), host, port, ssl, room=room)
 
     def last_call(self) -> None:
         """From now on a connection is closed after the replies to its next commands, which are refusals."""

@@ -5,15 +5,20 @@ from contextlib import suppress
 
 from epoxy.model.errors import ConfigError
 from epoxy.node.process.logs import LOGGER
-from epoxy.transport.http.listener import ceiling
+from epoxy.transport.http.reserves import MAX_HANDSHAKES, bands
 
 OWN_FILES = 32
 """What a node has open before the first connection, 22, and some more."""
 
 LEAST = 2 * OWN_FILES
 
-PORTS = 3
-"""HTTP clients, Redis clients and envoys: each has a share of its own."""
+SHARES = 4
+"""HTTP clients, Redis clients and envoys have one each, TLS handshakes at the two listeners of clients one together."""
+
+LEAST_HANDSHAKES = 4
+
+RELAY_SHARE = 64
+"""One in so many descriptors for each datacenter that requests about actors are relayed to."""
 
 
 def raise_limit() -> None:
@@ -26,9 +31,22 @@ def raise_limit() -> None:
         raise ConfigError(f"file descriptors: this process may open {soft}, and a node needs {LEAST}; see ulimit -n")
 
 
+def share() -> int:
+    return (bands().clients - OWN_FILES) // SHARES
+
+
 def connections_per_port(wanted: int) -> int:
     """As many as are wanted, or an equal share of what the limit allows."""
-    return min(wanted, (ceiling() - OWN_FILES) // PORTS)
+    return min(wanted, share())
+
+
+def handshakes_per_port() -> int:
+    return max(LEAST_HANDSHAKES, min(MAX_HANDSHAKES, share() // 2))
+
+
+def relay_connections(wanted: int) -> int:
+    """To one other datacenter."""
+    return max(1, min(wanted, bands().operators // RELAY_SHARE))
 
 
 def log_lower_limit(wanted: int, allowed: int) -> None:

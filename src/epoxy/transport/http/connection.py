@@ -139,6 +139,14 @@ class HttpConnection(asyncio.Protocol):
         self._connections.mark_as_peer(self)
         self._on_trial = False
 
+    @property
+    def on_trial(self) -> bool:
+        return self._on_trial
+
+    def mark_as_operator(self) -> bool:
+        self._on_trial = not self._connections.mark_as_operator(self)
+        return not self._on_trial
+
     def _refuse(self, status: int, code: str, message: str) -> None:
         """The last answer of this connection, after those of earlier requests."""
         self._expect(ConnectionPhase.NOTHING)

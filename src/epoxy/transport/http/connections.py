@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol
 
+from epoxy.transport.http.eviction import UnprovenSet
 from epoxy.transport.http.response_cache import ResponseCache
 
 SWEEP_S = 1.0
@@ -11,8 +12,12 @@ reading it."""
 
 
 TRIALS = 64
-"""Connections beyond the limit that may still prove to be a peer's: four for each of sixteen peers that reconnect at
-once. With one more the oldest is aborted, so that silent connections do not keep a peer out."""
+"""Connections beyond the limit that may still prove to be a peer's or an operator's: four for each of sixteen peers
+that reconnect at once. With one more, one is aborted (`eviction`), so that silent connections do not keep a peer
+out. Those that are refused count until they are closed."""
+
+OPERATORS = 64
+"""Connections of operators beyond the limit: a few people, and the tools they run."""
 
 
 class OpenConnection(Protocol):
@@ -58,12 +63,12 @@ class Account:
 
 class Connections:
     """Shared by the connections of a server. `now` is the loop's time, rounded up to the next sweep: cheap to read, and
-    no limit ends early. Peers, and what they hold, are counted apart from clients, so that clients cannot
-    keep peers out: a connection beyond the limit is on trial, and stays if it proves to be a peer's. `response_cache`
-    has whole answers by the address in a GET.
+    no limit ends early. Peers, and what they hold, are counted apart from clients, so that clients cannot keep peers
+    out: a connection beyond the limit, or in reserve (`reserves`), is on trial, and stays if it proves to be a peer's
+    or an operator's. `response_cache` has whole answers by the address in a GET.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, trials: int = TRIALS) -> None:
         self.limit = limit
         self.now = 0.0
         self.client_budget = Budget()
@@ -72,35 +77,47 @@ class Connections:
         self.response_cache = ResponseCache()
         self._open: set[OpenConnection] = set()
         self._peers: set[OpenConnection] = set()
-        self._trials: dict[OpenConnection, None] = {}
+        self._operators: set[OpenConnection] = set()
+        self._trials: UnprovenSet[OpenConnection] = UnprovenSet(trials)
         self._timer: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, connection: OpenConnection) -> bool:
-        """False: it is beyond the limit, on trial."""
+    def admit(self, connection: OpenConnection, source: str = "", *, reserved: bool = False) -> bool:
+        """False: it is beyond the limit or in reserve, on trial. `source`: as `eviction.source_of` has it."""
         self._open.add(connection)
         if self._timer is None:
             self._tick()
-        if connection in self._peers or len(self._open) - len(self._peers) <= self.limit:
+        if connection in self._peers or (not reserved and self._clients <= self.limit):
             return True
-        self._trials[connection] = None
-        if len(self._trials) > TRIALS:
-            oldest = next(iter(self._trials))
-            del self._trials[oldest]
-            oldest.abort()
+        crowded_out = self._trials.add(connection, source)
+        if crowded_out is not None:
+            crowded_out.abort()
         return False
+
+    @property
+    def _clients(self) -> int:
+        return len(self._open) - len(self._peers) - len(self._operators)
 
     def mark_as_peer(self, connection: OpenConnection) -> None:
         self._peers.add(connection)
-        self._trials.pop(connection, None)
+        self._trials.discard(connection)
+
+    def mark_as_operator(self, connection: OpenConnection) -> bool:
+        """Of a connection on trial. False: there are enough of them."""
+        if len(self._operators) >= OPERATORS:
+            return False
+        self._operators.add(connection)
+        self._trials.discard(connection)
+        return True
 
     def forget(self, connection: OpenConnection) -> None:
         self._open.discard(connection)
         self._peers.discard(connection)
-        self._trials.pop(connection, None)
+        self._operators.discard(connection)
+        self._trials.discard(connection)
         if self._open:
             return
         if self._timer is not None:

@@ -30,6 +30,13 @@ class Owner(Protocol):
     def mark_as_peer(self) -> None:
         """The client has proved to be a peer."""
 
+    @property
+    def on_trial(self) -> bool:
+        """It is beyond the limit of connections, and has not proved yet to be a peer's or an operator's."""
+
+    def mark_as_operator(self) -> bool:
+        """The client has proved to be an operator. False: there are too many of them."""
+
     def cache_response(self, exchange: "Exchange", answer: bytes) -> None:
         """The same request will have this answer for ever."""
 
@@ -148,6 +155,14 @@ class Exchange:
         """The client has proved to be a peer: its connection is not counted among clients from here on."""
         if self._connection is not None:
             self._connection.mark_as_peer()
+
+    @property
+    def on_trial(self) -> bool:
+        return self._connection is not None and self._connection.on_trial
+
+    def admit_operator(self) -> bool:
+        """The client of a connection on trial has proved to be an operator, and is served. False: too many are."""
+        return self._connection is not None and self._connection.mark_as_operator()
 
     @property
     def flowing(self) -> bool:

@@ -1,25 +1,18 @@
-"""Accepting connections without using up the file descriptors of the process.
-
-The system gives every new file the lowest free number. So the number of a connection just accepted says how many files
-are open, of whatever kind: connections of other listeners, TLS handshakes, refused ones that linger, links, the store's
-own. A connection beyond the ceiling is closed at once. The numbers above it stay free for the store, which ends the
-process if it cannot open its next segment, and for links to peers.
-"""
+"""Accepting connections within the room that a listener has (`reserves`): the number of a connection just accepted says
+how many files the process has open, and decides what becomes of it."""
 
 import asyncio
 import logging
-import resource
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
+from epoxy.transport.http.eviction import UnprovenSet, source_of
+from epoxy.transport.http.reserves import Room, whole_room
 from epoxy.transport.tls import ContextOf
 
 log = logging.getLogger("epoxy.doors")
-
-RESERVED = 256
-"""File descriptors reserved for what no listener accepts: two dozen for the store, three for each of at most 63 peers.
-Of a low limit, a quarter."""
 
 BACKLOG = 1024
 """Connections the kernel holds until they are accepted: a whole pool that reconnects after a restart."""
@@ -30,12 +23,6 @@ ACCEPTED = 64
 HANDSHAKE_S = 10.0
 """For TLS: as long as the head of a request may take."""
 
-MAX_HANDSHAKES = 256
-"""At a time. With one more the oldest is cancelled, so that handshakes which never end do not keep others out."""
-
-NO_LIMIT = 1 << 30
-"""More descriptors than any system has."""
-
 PAUSE_S = 1.0
 """Without accepting, after an accept has failed."""
 
@@ -45,20 +32,20 @@ LOG_EVERY_S = 60.0
 Make = Callable[[], asyncio.Protocol]
 
 
-def ceiling() -> int:
-    """The lowest file number that no connection may have."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return soft - min(RESERVED, soft // 4) if soft != resource.RLIM_INFINITY else NO_LIMIT
-
-
 class Listener:
-    """Has those methods of `asyncio.Server` that are used."""
+    """Has those methods of `asyncio.Server` that are used. `reserved` makes the protocol of a connection that is in
+    reserve."""
 
-    def __init__(self, make: Make, sockets: Sequence[socket.socket], ssl: ContextOf | None, limit: int) -> None:
+    def __init__(
+        self, make: Make, reserved: Make, sockets: Sequence[socket.socket], ssl: ContextOf | None, room: Room
+    ) -> None:
         self.sockets = tuple(sockets)
         self._make = make
+        self._reserved = reserved
         self._ssl = ssl
-        self._limit = limit
+        self._room = room
+        self._handshakes = UnprovenSet[asyncio.Task[None]](room.handshakes)
+        self._at_once = ACCEPTED if ssl is None else min(ACCEPTED, room.handshakes)
         self._loop = asyncio.get_running_loop()
         self._opening: dict[asyncio.Task[None], None] = {}
         self._logged_s = -LOG_EVERY_S
@@ -93,42 +80,44 @@ class Listener:
             self._loop.add_reader(each, self._accept, each)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPTED):
+        for _ in range(self._at_once):
             try:
-                connection, _address = listening.accept()
+                connection, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 self._pause(error)
                 return
-            if connection.fileno() >= self._limit:
+            if connection.fileno() >= self._room.ceiling:
                 connection.close()
                 self._log_closed()
             else:
                 connection.setblocking(False)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._start_opening(connection)
+                self._start_opening(connection, address)
 
-    def _start_opening(self, connection: socket.socket) -> None:
-        task = self._loop.create_task(self._open(connection))
+    def _start_opening(self, connection: socket.socket, address: object) -> None:
+        make = self._make if connection.fileno() < self._room.reserve else self._reserved
+        task = self._loop.create_task(self._open(connection, make))
         self._opening[task] = None
-        task.add_done_callback(self._opening.pop)
-        if len(self._opening) > MAX_HANDSHAKES + ACCEPTED:
-            next(iter(self._opening)).cancel()
+        task.add_done_callback(partial(self._opened, connection))
+        if self._ssl is not None and (crowded_out := self._handshakes.add(task, source_of(address))) is not None:
+            crowded_out.cancel()
 
-    async def _open(self, connection: socket.socket) -> None:
+    def _opened(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        del self._opening[task]
+        self._handshakes.discard(task)
+        if task.cancelled():
+            connection.close()
+
+    async def _open(self, connection: socket.socket, make: Make) -> None:
         """A handshake that fails is not logged: any client can cause it."""
         context = self._ssl() if self._ssl is not None else None
         timeout_s = HANDSHAKE_S if context is not None else None
         try:
-            await self._loop.connect_accepted_socket(
-                self._make, connection, ssl=context, ssl_handshake_timeout=timeout_s
-            )
+            await self._loop.connect_accepted_socket(make, connection, ssl=context, ssl_handshake_timeout=timeout_s)
         except OSError:  # TLS's errors and timeouts are among them.
             connection.close()
-        except asyncio.CancelledError:
-            connection.close()
-            raise
 
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory after all. A socket that stays readable would make the loop spin."""
@@ -150,7 +139,15 @@ class Listener:
             self._closed = 0
 
 
-async def listen(make: Make, host: str, port: int, ssl: ContextOf | None = None) -> Listener:
+async def listen(
+    make: Make,
+    host: str,
+    port: int,
+    ssl: ContextOf | None = None,
+    *,
+    reserved: Make | None = None,
+    room: Room | None = None,
+) -> Listener:
     """On every address the host has."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -162,7 +159,7 @@ async def listen(make: Make, host: str, port: int, ssl: ContextOf | None = None)
         for each in sockets:
             each.close()
         raise
-    return Listener(make, sockets, ssl, ceiling())
+    return Listener(make, reserved or make, sockets, ssl, room or whole_room())
 
 
 def bound(listening: socket.socket, address: object) -> socket.socket:

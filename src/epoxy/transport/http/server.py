@@ -16,12 +16,14 @@ import httptools
 from epoxy.transport.http import response
 from epoxy.transport.http.connection import STOPPING, HttpConnection
 from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.eviction import source_of
 from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.http.header_memo import GET, TARGET
 from epoxy.transport.http.incoming import Incoming, Refusal
 from epoxy.transport.http.listener import Listener, listen
 from epoxy.transport.http.phases import ConnectionPhase
 from epoxy.transport.http.request import HttpRequest
+from epoxy.transport.http.reserves import Room
 from epoxy.transport.limits import SIGNED_PATHS, HttpLimits
 from epoxy.transport.peers.frames import FrameHandler, FrameServer
 from epoxy.transport.peers.session import PeerSession
@@ -48,9 +50,10 @@ class HttpServer(HttpConnection):
     # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
     __deletable__ = ("_parser",)
 
-    def __init__(self, handler: Handler, limits: HttpLimits, connections: Connections) -> None:
+    def __init__(self, handler: Handler, limits: HttpLimits, connections: Connections, reserved: bool = False) -> None:
         super().__init__(limits, connections)
         self._handler = handler
+        self._reserved = reserved
         self._incoming = Incoming(limits)
         self._begun = 0
         self._turn_ends = 0.0
@@ -65,7 +68,11 @@ class HttpServer(HttpConnection):
         self.certified = bool(certificate)
         self.certificate_names = certificate_names(certificate)
         self._parser = httptools.HttpRequestParser(self)
-        self._on_trial = not self._connections.admit(self)  # First: it sets the time that limits count from.
+        source = source_of(transport.get_extra_info("peername"))
+        admitted = self._connections.admit(
+            self, source, reserved=self._reserved
+        )  # sets the time that limits count from
+        self._on_trial = not admitted
         self._expect(ConnectionPhase.REQUEST)
         if self._connections.draining:
             self._refuse(*STOPPING)
@@ -131,7 +138,7 @@ class HttpServer(HttpConnection):
         if self._parser.should_upgrade() and not headers.keys().isdisjoint(BODY_HEADERS):
             # The parser would take the body for the first bytes of the other protocol.
             raise Refusal(501, "not_implemented", "no upgrade of a request with a body: speak HTTP/1.1")
-        if self._on_trial and incoming.target()[0] not in SIGNED_PATHS:
+        if self._on_trial and not self._may_prove(incoming.target()[0], headers):
             raise Refusal(*self._too_many_connections())
         incoming.expect_body()
         self._account.add(incoming.head_size)
@@ -140,6 +147,11 @@ class HttpServer(HttpConnection):
         if headers.get(b"expect", b"").lower() == b"100-continue":
             self._owes_continue = True
             self._send_continue()
+
+    def _may_prove(self, path: bytes, headers: dict[bytes, bytes]) -> bool:
+        """Whether a request on trial may prove that its client is a peer or an operator: it is signed, or comes with a
+        token or a certificate. Its handler decides."""
+        return path in SIGNED_PATHS or b"authorization" in headers or bool(self.certificate_names)
 
     def on_body(self, data: bytes) -> None:
         self._incoming.add_body(data)
@@ -323,9 +335,11 @@ async def serve_http(
     ssl: ContextOf | None = None,
     limits: HttpLimits | None = None,
     connections: Connections | None = None,
+    room: Room | None = None,
 ) -> Listener:
     """Listen. A caller that drains the connections at the end brings its own `connections`."""
     limits = limits or HttpLimits()
     if connections is None:
         connections = Connections(limits.connections)
-    return await listen(partial(HttpServer, handler, limits, connections), host, port, ssl)
+    make = partial(HttpServer, handler, limits, connections)
+    return await listen(make, host, port, ssl, reserved=partial(make, True), room=room)

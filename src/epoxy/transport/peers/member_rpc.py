@@ -67,7 +67,7 @@ class MemberConnection:
         self._member = member
         self._identity = identity
         self._context = context
-        self._connections = PeerConnections(url, context, LIMITS)
+        self._connections = PeerConnections(url, context, LIMITS, on_ready=self._introduce)
         self._connections.start()
 
     def close(self) -> None:
@@ -76,6 +76,15 @@ class MemberConnection:
     def ask(self, request: MemberRequest, answered: Answered) -> None:
         body = wire.encode_member_request(request)
         self._context.link.there(self._member, partial(self._send, path_of(request), body, perf_counter(), answered))
+
+    def _introduce(self) -> None:
+        """A signed request at once, without a question: until then a connection counts among strangers there, and may
+        be closed for want of room."""
+        dial = self._connections.best()
+        if dial is not None and not dial.answers and not dial.waiting:
+            self._context.link.there(
+                self._member, partial(self._send, MEMBER_PATH, b"", perf_counter(), lambda _: None)
+            )
 
     def _send(self, path: bytes, body: bytes, left_s: float, answered: Answered) -> None:
         dial = self._connections.best()
@@ -124,7 +133,8 @@ def path_of(request: MemberRequest) -> bytes:
 
 
 class MemberRpcEndpoint:
-    """The HTTP handler of both addresses. A request at the wrong one is refused."""
+    """The HTTP handler of both addresses. A request at the wrong one is refused. One without a body asks nothing: its
+    sender has shown who it is."""
 
     def __init__(self, answers: Answers, authenticator: Authenticator) -> None:
         self._answers = answers
@@ -133,6 +143,9 @@ class MemberRpcEndpoint:
     def __call__(self, exchange: Exchange) -> None:
         signed = self._authenticator.authenticate(exchange)
         if signed is None:
+            return
+        if not exchange.request.body:
+            self._authenticator.respond(exchange, signed, b"")
             return
         try:
             request = wire.decode_member_request(exchange.request.body)
