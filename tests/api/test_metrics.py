@@ -1,5 +1,6 @@
 """What Prometheus is told: the names of the interface, and figures that add up."""
 
+import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from epoxy.model.writes import Path
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import FREE_GUESSES, Guesses
 from epoxy.node.observer import Observer, Unobserved
+from epoxy.node.report import Credentials
 from epoxy.store.row_kinds import RowKind
 from tests.node.service_bench import World
 
@@ -63,6 +65,9 @@ INTERFACE = {
     "epoxy_wrong_tokens_slowed",
     "epoxy_audited_acts",
     "epoxy_audit_lines_lost",
+    "epoxy_certificate_expiry_seconds",
+    "epoxy_secrets",
+    "epoxy_reload_failures",
     "epoxy_invariant_violations",
     "epoxy_flow_failures",
 }
@@ -165,6 +170,7 @@ def node_with(**attributes: Any) -> Any:
         "scrubber": None,
         "repairs": SimpleNamespace(found=Counter(), repaired=0, rotten=()),
         "audit": AuditLog(),
+        "credentials": Credentials,
         "guesses": Guesses(),
         "access": access_with(),
         "quotas": SimpleNamespace(refused={"requests": 0, "bytes": 0}),
@@ -176,6 +182,15 @@ def node_with(**attributes: Any) -> Any:
 def access_with(**attributes: Any) -> Any:
     table = SimpleNamespace(grants=())
     return SimpleNamespace(**({"table": table, "version": 0, "confirmed_ms": None, "refusals": Counter()} | attributes))
+
+
+def test_certificates_and_secrets() -> None:
+    ends = {"cert": time.time() + 3600, "ca": time.time() - 3600}
+    shown = Credentials(certificate_ends=ends, secrets=("a", "b"), reload_failures=3)
+    found = samples(Metrics(node_with(credentials=lambda: shown)))
+    assert 3500 < found["epoxy_certificate_expiry_seconds", (("certificate", "cert"),)] <= 3600
+    assert found["epoxy_certificate_expiry_seconds", (("certificate", "ca"),)] <= -3600
+    assert (found["epoxy_secrets", ()], found["epoxy_reload_failures_total", ()]) == (2, 3)
 
 
 def test_grants_and_what_they_did_not_allow() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from epoxy.model.errors import ConfigError
+from epoxy.node.process.certificates import DAY_S
 from epoxy.node.process.config import Settings, load
-from epoxy.server.certificates import DAY_S, Certificates
+from epoxy.server.certificates import Certificates
 from epoxy.transport.tls import flaw_of
 from tests.transport.test_tls import Office
 

@@ -5,6 +5,7 @@ to `OF_NODE` (or `COUNTED`). Nothing is kept up to date for Prometheus: values a
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
@@ -137,6 +138,12 @@ def audited_acts(node: Node) -> dict[str, int]:
     return {outcome: node.audit.counts[outcome] for outcome in get_args(AuditOutcome)}
 
 
+def certificates_left(node: Node) -> dict[str, float]:
+    """Negative: for so long it has been expired."""
+    now_s = time.time()
+    return {name: end - now_s for name, end in node.credentials().certificate_ends.items()}
+
+
 COUNTED: tuple[Family, ...] = (
     Family(COUNTER, "proposals", "Writes answered, by outcome and path", lambda c: c.proposals, ("result", "path")),
     Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda c: c.proposal_seconds),
@@ -173,6 +180,9 @@ OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "wrong_tokens_slowed", "Of these, answered later", lambda n: n.guesses.slowed_total),
     Family(COUNTER, "audited_acts", "Acts of operators, and refusals, by outcome", audited_acts, ("outcome",)),
     Family(COUNTER, "audit_lines_lost", "Lines that are missing in the audit log", lambda n: n.audit.lost),
+    Family(GAUGE, "certificate_expiry_seconds", "Until it expires", certificates_left, ("certificate",)),
+    Family(GAUGE, "secrets", "Secrets of the cluster accepted here", lambda n: len(n.credentials().secrets)),
+    Family(COUNTER, "reload_failures", "New files that could not be used", lambda n: n.credentials().reload_failures),
     Family(GAUGE, "replicas", "Members of the cluster", replicas_by_status, ("status",)),
     Family(GAUGE, "txn_term", "The term of the ordered engine this node is in", lambda n: n.ordered.replica.number),
     Family(GAUGE, "txn_open", "1 while this node orders transactions", lambda n: n.ordered.is_open),

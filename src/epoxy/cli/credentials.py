@@ -73,6 +73,14 @@ def token() -> Path | None:
     return home_token() if home_token().is_file() else None
 
 
+def token_file() -> Path | None:
+    """The file that the token comes from, if it comes from one."""
+    if given("token_file") is None and os.environ.get(TOKEN):
+        return None
+    named = os.environ.get(TOKEN_FILE)
+    return token() or (Path(named) if named else None)
+
+
 def has_token() -> bool:
     return token() is not None or bool(os.environ.get(TOKEN) or os.environ.get(TOKEN_FILE))
 

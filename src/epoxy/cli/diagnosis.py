@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
+from epoxy.cli.diagnosis_access import exposed_files, grants, modes, openness, refusals, versions
+from epoxy.cli.diagnosis_certificates import certificates, secrets
 from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
 from epoxy.cli.diagnosis_members import COMING, arrivals, changes, copies, transactions, unready
 from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name, warning
+from epoxy.client.auth_calls import GrantInfo
 from epoxy.client.results import Status
 
 LOW_FAST_SHARE = 0.8
@@ -19,15 +22,20 @@ WAITING = ("unconfirmed", "confirming")
 """States of members that vote once they have reached others."""
 
 
-def diagnose(visits: list[NodeVisit]) -> list[Finding]:
-    """The worst first."""
+def diagnose(
+    visits: list[NodeVisit], granted: list[GrantInfo] | None = None, own_files: list[str] | None = None
+) -> list[Finding]:
+    """The worst first. `granted`: all grants; None: this client may not see them. `own_files`: of this client, that
+    others can read."""
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
-    for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs):
+    for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs, certificates, secrets):
         found += look_at_all(present)
-    found += clocks(visits)
+    found += [*clocks(visits), *refusals(visits), *exposed_files(present, own_files or [])]
+    if present:
+        found += [*openness(present), *modes(present), *versions(statuses), *grants(present, granted)]
     if statuses:
         for look in (availability, agreement, changes, transactions, kept, size, paths, distances):
             found += look(statuses)
@@ -42,6 +50,8 @@ def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]
     statuses = [visit.status for visit in visits if visit.status is not None]
     newest = max((status.epoch for status in statuses), default=0)
     for visit in visits:
+        if visit.refused:
+            continue
         if visit.status is None:
             yield broken(f"{visit.place} does not answer: {visit.reason}", cure(visit.reason, CAUSES_HERE, ABSENT))
         elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):

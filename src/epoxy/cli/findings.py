@@ -23,13 +23,14 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 class NodeVisit(Struct, frozen=True, kw_only=True):
     """`status` None: it did not answer, for `reason`. `datacenter` is what its peers call it. `clock_ahead_s`: how far
-    its clock is ahead of this machine's."""
+    its clock is ahead of this machine's. `refused`: it answers, and not to this client."""
 
     url: str
     status: Status | None
     reason: str = ""
     datacenter: str = ""
     clock_ahead_s: float | None = None
+    refused: bool = False
 
     @property
     def place(self) -> str:

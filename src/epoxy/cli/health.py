@@ -4,13 +4,15 @@ import time
 
 import click
 
-from epoxy.cli import output, target
+from epoxy.cli import credentials, output, target
 from epoxy.cli.diagnosis import diagnose
 from epoxy.cli.findings import Finding, NodeVisit, Severity
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Status
+from epoxy.client.auth_calls import GrantInfo
 from epoxy.model.api import PeerStatus
-from epoxy.model.errors import ClientError
+from epoxy.model.errors import AccessRefused, ClientError, EpoxyError
+from epoxy.node.process.secret_files import is_open_to_others
 
 VISIT_S = 3.0
 """For the status of one node: ten times the longest round trip of our table."""
@@ -55,11 +57,21 @@ def tell_status(told: Status) -> None:
         output.row("floor", f"{told.floor_ms:.1f} ms: the round trip to the nearest quorum, for a fresh key")
     if told.uptime_s is not None:
         output.row("up for", duration(told.uptime_s))
+    if told.auth:
+        output.row("access", access_words(told))
     if told.start is not None:
         output.row("store", f"{told.start.state}, start {told.start.starts}, position {told.start.position:,}")
     if told.peers:
         click.echo()
         output.table(("datacenter", "replica", "round trip", "state"), [peer_row(peer) for peer in told.peers])
+
+
+def access_words(told: Status) -> str:
+    grants = f"{output.plural(told.grants, 'grant')}, version {told.access_version}" if told.access_version else ""
+    if told.auth == "tokens":
+        return f"by tokens; {grants or 'no grants yet: `epoxy auth init` on a node makes the first'}"
+    where = f", for other machines at {', '.join(told.open_listeners)}" if told.open_listeners else ", on this machine"
+    return f"OPEN{where}: every client may do everything" + (f"; {grants}, not asked for" if grants else "")
 
 
 def headline(told: Status) -> str:
@@ -116,13 +128,31 @@ def doctor(urls: list[str], as_json: bool) -> None:
       epoxy doctor
     """
     with output.spinner("asking every node"):
-        findings = diagnose(visit_all(urls))
+        visits = visit_all(urls)
+        findings = diagnose(visits, granted(visits), exposed_token_files())
     if as_json:
         output.emit_json({"healthy": not broken(findings), "findings": findings})
     else:
         for finding in findings:
             tell_finding(finding)
     raise click.exceptions.Exit(1 if broken(findings) else 0)
+
+
+def granted(visits: list[NodeVisit]) -> list[GrantInfo] | None:
+    """As the first node that answers knows them. None: this client may not see them."""
+    first = next((visit.url for visit in visits if visit.status is not None), None)
+    if first is None:
+        return None
+    try:
+        with target.connect(first, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
+            return client.auth.grants()
+    except EpoxyError:
+        return None
+
+
+def exposed_token_files() -> list[str]:
+    file = credentials.token_file()
+    return [str(file)] if file is not None and is_open_to_others(file) else []
 
 
 def broken(findings: list[Finding]) -> bool:
@@ -148,9 +178,10 @@ def visit(url: str, datacenter: str = "") -> NodeVisit:
             here = (begun + time.time()) / 2
             ahead = status.clock_s - here if status.clock_s is not None else None
             return NodeVisit(url=url, status=status, clock_ahead_s=ahead)
-    except ClientError as error:
-        reason = str(error).removeprefix(f"{url}: ")
-        return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter)
+    except (ClientError, click.UsageError) as error:
+        reason = (error.message if isinstance(error, click.UsageError) else str(error)).removeprefix(f"{url}: ")
+        refused = isinstance(error, AccessRefused)
+        return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter, refused=refused)
 
 
 COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.BROKEN: "red"}

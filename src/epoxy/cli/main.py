@@ -33,6 +33,7 @@ ROOMS = {
     "envoy": "actors",
     "bench": "bench",
     "elect": "elect",
+    "secret": "secret",
     "restore": "restore",
     "rescue": "rescue",
     "store": "store",

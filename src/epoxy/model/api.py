@@ -189,6 +189,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     modules are (decision 0015). `url`: where others reach it, by its own file. `auth`: "tokens", or "open": every
     client may do everything; `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
     `access_version`: of the table of grants in force; `access_age_s`: since it was last confirmed by a quorum.
+    `readable_secrets`: files of secrets and keys, each after its setting, that other users of the machine can read.
+    `certificates`: when those of [tls] end, in seconds since 1970, by the name of the setting. `secrets`: fingerprints
+    of the cluster's secrets that this node accepts; it speaks the first.
     """
 
     id: Count
@@ -236,6 +239,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     grants: Count = 0
     access_version: Count = 0
     access_age_s: float | None = None
+    readable_secrets: list[str] = []
+    certificates: dict[str, float] = {}
+    secrets: list[str] = []
 
 
 # Members

@@ -2,9 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from epoxy import __compiled__
 from epoxy.model.api import NodeReport, PeerStatus, ReplicaView, StoreStart
@@ -12,17 +14,28 @@ from epoxy.model.cluster import ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.writes import Path
 from epoxy.node.process.auth import exposed_listeners
+from epoxy.node.process.config import Settings
+from epoxy.node.process.secret_files import is_open_to_others
 from epoxy.node.timing import floor_ms
 
 if TYPE_CHECKING:
     from epoxy.node.service import Node
 
 
+class Credentials(Struct, frozen=True, kw_only=True):
+    """What a process shows of its certificates and secrets: when the certificates end, in seconds since 1970, by the
+    name of the setting; fingerprints of the secrets, the spoken one first; how often new files could not be used."""
+
+    certificate_ends: Mapping[str, float] = {}
+    secrets: tuple[str, ...] = ()
+    reload_failures: int = 0
+
+
 def report_of(node: "Node") -> NodeReport:
     config, engine = node.replica.config, node.ordered
     tolerated = tolerated_failures(node)
     committed = sum(node.paths.values())
-    now_ms = node.clock.now_ms()
+    now_ms, credentials = node.clock.now_ms(), node.credentials()
     return NodeReport(
         id=node.me,
         datacenter=node.settings.node.datacenter,
@@ -64,11 +77,14 @@ def report_of(node: "Node") -> NodeReport:
         compiled=__compiled__,
         url=node.settings.node.advertise_url,
         start=start_of(node),
+        certificates=dict(credentials.certificate_ends),
+        secrets=list(credentials.secrets),
         auth="open" if node.access.is_open else "tokens",
         open_listeners=open_listeners(node),
         grants=len(node.access.table.grants),
         access_version=node.access.version,
         access_age_s=access_age_s(node),
+        readable_secrets=readable_secrets(node.settings),
     )
 
 
@@ -77,6 +93,13 @@ def open_listeners(node: "Node") -> list[str]:
     if not node.access.is_open:
         return []
     return [f"{name} {address}" for name, address in exposed_listeners(node.settings.node).items()]
+
+
+def readable_secrets(settings: Settings) -> list[str]:
+    files = {"cluster.secret_file": settings.cluster.secret_file}
+    if settings.tls is not None:
+        files["tls.key"] = settings.tls.key
+    return [f"{name} {file}" for name, file in files.items() if is_open_to_others(file)]
 
 
 def access_age_s(node: "Node") -> float | None:

@@ -42,7 +42,7 @@ from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Limits, Settings
-from epoxy.node.report import inspect, report_of
+from epoxy.node.report import Credentials, inspect, report_of
 from epoxy.node.scrub.repairs import Repairs
 from epoxy.node.scrub.scrubber import Scrubber
 from epoxy.node.timing import Links, key_timing, txn_timing
@@ -87,6 +87,8 @@ class Node:
         self.longest_sync_ms: Callable[[], float | None] = lambda: None
         self.disk_usage: Callable[[], DiskUsage | None] = lambda: None
         """Both of the store; None: it has no disk."""
+        self.credentials: Callable[[], Credentials] = Credentials
+        """Of the process; without one there are none."""
         self.audit, self.guesses = AuditLog(), Guesses()
         """Acts are counted; a process with a data directory writes them, too."""
         self._sound_alarm = alarm

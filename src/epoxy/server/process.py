@@ -31,7 +31,9 @@ from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
+from epoxy.node.process.reloading import Reloading
 from epoxy.node.process.secret_files import is_open_to_others, read_secrets
+from epoxy.node.report import Credentials
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -44,7 +46,6 @@ from epoxy.server.listeners import LINKS_PATH, Listeners
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
-from epoxy.server.reloading import Reloading
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
@@ -137,6 +138,7 @@ class Process:
             warn(settings, self._data_dir, self.certificates.flaw())
             self.metrics = Metrics(self.node, self._requests)
             self.node.latency.then = self.metrics.counters
+            self.node.credentials = self._credentials
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.disk_usage = self._store.disk_usage
             self.node.audit = audit_of(settings)
@@ -269,6 +271,13 @@ class Process:
     def _requests(self) -> Requests:
         """Requests that the ports count themselves."""
         return self._resp.requests() | {("http_get_key", "ok"): self._connections.response_cache.served}
+
+    def _credentials(self) -> Credentials:
+        return Credentials(
+            certificate_ends=self.certificates.ends,
+            secrets=self.secrets.fingerprints,
+            reload_failures=self.reloading.failures,
+        )
 
     def _alarm(self, text: str) -> None:
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)

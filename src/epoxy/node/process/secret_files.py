@@ -48,4 +48,8 @@ def secret_in(setting: str, path: Path, least: int) -> bytes:
 
 
 def is_open_to_others(path: Path) -> bool:
-    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+    """A file that is gone is not."""
+    try:
+        return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+    except OSError:
+        return False

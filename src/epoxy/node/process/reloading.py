@@ -1,4 +1,4 @@
-"""Files that a node reads again while it runs: the cluster's secrets and its certificates.
+"""Files that a process reads again while it runs: the cluster's secrets and its certificates.
 
 On SIGHUP at once; and a few seconds after they have changed, because a tool that renews certificates cannot always send
 a signal. A file that cannot be used never ends the process: what was read before stays in force.

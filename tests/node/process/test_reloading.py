@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from epoxy.model.errors import ConfigError
-from epoxy.server import reloading
-from epoxy.server.reloading import Reloading
+from epoxy.node.process import reloading
+from epoxy.node.process.reloading import Reloading
 from tests.transport.http.harness import run, until
 
 
