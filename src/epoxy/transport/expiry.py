@@ -9,9 +9,9 @@ from typing import Any
 
 from epoxy.transport.tls import TlsFiles, handshake
 
-PARTIAL_CHAIN, NO_CHECK_TIME = 0x80000, 0x200000
-"""Flags of OpenSSL's X509_VERIFY_PARAM: the certificate itself may be the root of trust, and whether it has expired is
-not asked, because that is what is to be found out."""
+NO_CHECK_TIME = 0x200000
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which `ssl` has no name for: whether a certificate has expired is not asked,
+because that is what is to be found out."""
 
 Decoded = Mapping[str, Any]
 """A certificate as `ssl.SSLSocket.getpeercert` has it."""
@@ -45,7 +45,7 @@ def own_certificate(files: TlsFiles) -> Decoded | None:
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.load_verify_locations(files.cert)
-    client.verify_flags |= ssl.VerifyFlags(PARTIAL_CHAIN | NO_CHECK_TIME)
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VerifyFlags(NO_CHECK_TIME)
     try:
         return handshake(server, client, None).getpeercert()
     except ssl.SSLError:
