@@ -54,7 +54,7 @@ def test_the_list_of_planted_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["mutant"] for each in json.loads(capsys.readouterr().out)] == list(MUTANTS)
     assert status_of(["sim", "elect-mutants", "--check", "8-anyone-may-speak", "--markdown", "--jobs", "1"]) == 0
     told = capsys.readouterr().out
-    assert "| 8-anyone-may-speak | no secret is asked for | a leader without an election |" in told
+    assert "| 8-anyone-may-speak | no secret is asked for | an epoch without an election |" in told
 
 
 @pytest.mark.parametrize("words", ["elect --mutant nobody", "elect-mutants nobody"])
