@@ -15,7 +15,7 @@ from functools import partial
 
 from epoxy.model.access import ACCESS_KEY, AccessTable
 from epoxy.model.errors import CodecError, InvalidRequest, RottenRow
-from epoxy.model.records import KeyState, Proposal
+from epoxy.model.records import KeyState, Proposal, Vote
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.access.table_record import decode_table, encode_table
 from epoxy.node.keys.driver import Driver
@@ -33,6 +33,9 @@ POLL_MS = 2_000.0
 
 FIRST_POLL_MS = 250.0
 """Until the first read has succeeded: the store may be older than a grant that was revoked while the node was down."""
+
+END_MS = 20.0
+"""How late a grant may end. Two clocks are involved, so a timer may ring before the end."""
 
 POLLS_UNDER_WAY = 2
 """A read that finds no quorum tries again for some seconds by itself. One more begins meanwhile, and no third."""
@@ -82,6 +85,8 @@ class AccessControl:
         self._unreadable = 0
         self._index = PrincipalIndex(self.table, self._now_s())
         self._polls = 0
+        self._open_vote: Vote | None = None
+        """Of this replica, for a version that was not decided when it was last looked at."""
         self._timer: Timer | None = None
         self._is_running = False
         self._replica.commit_watchers.append(self._committed)
@@ -202,9 +207,10 @@ class AccessControl:
         if isinstance(outcome, ReadFailed):
             return
         self.confirmed_ms = self._clock.now_ms()
-        if outcome.committed is not None and outcome.committed.version > self.version:
+        if outcome.committed is not None:
             self._keep(outcome.committed)
             self._adopt(outcome.committed)
+        self._settle()
 
     def _keep(self, committed: Proposal) -> None:
         """The next start of this node knows it, too. A row that is damaged is left to its repair."""
@@ -214,11 +220,25 @@ class AccessControl:
         except RottenRow:
             pass
 
+    def _settle(self) -> None:
+        """A change that failed leaves the vote of its replica behind, and every read of a quorum asks all replicas for
+        promises because of it, with a sync each, until the next change is decided. If this replica has such a vote, it
+        makes that change: the same table once more."""
+        try:
+            newest, (_, vote) = self._replica.newest(ACCESS_KEY), self._replica.in_flight(ACCESS_KEY)
+        except RottenRow:
+            return
+        version = newest.version if newest is not None else 0
+        value = newest.value if newest is not None else encode_table(AccessTable())
+        seen, self._open_vote = self._open_vote, vote if vote is not None and vote.proposal.version > version else None
+        if self._open_vote is not None and self._open_vote == seen:
+            self._driver.write(Write(key=ACCESS_KEY, value=value, mutable=True, if_version=version), lambda _: None)
+
     def _pause_ms(self) -> float:
         """Until the next read, or the next end of a grant."""
         pause_ms = (POLL_MS if self.confirmed_ms is not None else FIRST_POLL_MS) * (0.5 + self._dice.uniform())
         end_s = self._index.next_end_s
-        return min(pause_ms, max(0.0, 1000 * (end_s - self._unix_s()))) if end_s else pause_ms
+        return min(pause_ms, max(END_MS, 1000 * (end_s - self._unix_s()))) if end_s else pause_ms
 
     def _end_what_is_over(self) -> None:
         """By this node's clock."""
