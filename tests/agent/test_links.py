@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -12,13 +14,16 @@ from msgspec.structs import replace
 from epoxy.agent import links
 from epoxy.agent.links import Dialer, LinkListener
 from epoxy.model.address import Address
+from epoxy.node.process.certificates import CertificateFiles
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect import handshake
 from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.lists import first
 from epoxy.protocol.elect.messages import Acceptance, Message
 from epoxy.testing import free_ports
+from epoxy.transport.tls import ContextOf, TlsFiles, client_context
 from tests.protocol.elect.bench import config_of
+from tests.transport.test_tls import Office
 
 CONFIG = config_of("abc")
 VOTE = Acceptance(epoch=3, node="a", candidate="b")
@@ -32,13 +37,13 @@ def party(me: str, **settings: object) -> Party:
 class Pair:
     """b listens, and `dialer` connects to it."""
 
-    def __init__(self, dialer: Party) -> None:
+    def __init__(self, dialer: Party, listening: ContextOf | None = None, dialing: ContextOf | None = None) -> None:
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
         self.heard: list[Message] = []
         self.news = asyncio.Event()
-        self.listener = LinkListener(lambda: party("b"), self._hear)
-        self.dialer = Dialer(lambda: dialer, "b", self.address, CONFIG)
+        self.listener = LinkListener(lambda: party("b"), self._hear, listening)
+        self.dialer = Dialer(lambda: dialer, "b", self.address, CONFIG, dialing)
 
     def _hear(self, message: Message) -> None:
         self.heard.append(message)
@@ -348,5 +353,66 @@ def test_strangers_that_hold_all_places_keep_no_peer_out(monkeypatch: pytest.Mon
             pair.listener.close()
             for _, writer in strangers:
                 writer.close()
+
+    uvloop.run(play())
+
+
+# TLS
+
+
+def files_of(office: Office) -> TlsFiles:
+    cert, key = office.issue("127.0.0.1")
+    return TlsFiles(cert=cert, key=key, ca=office.ca)
+
+
+def certificates_of(office: Office) -> CertificateFiles:
+    return CertificateFiles(files_of(office), "127.0.0.1")
+
+
+def demanded(office: Office) -> ContextOf:
+    """As `LinkCertificates.for_links`."""
+    context = certificates_of(office).for_peers
+    assert context is not None
+    context().verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_inside_tls_with_certificates_on_both_ends(tmp_path: Path) -> None:
+    office = Office(tmp_path, "ca")
+
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        assert pair.heard == [VOTE]
+
+    async def play() -> None:
+        await Pair(party("a"), demanded(office), certificates_of(office).for_dialing).play(story)
+
+    uvloop.run(play())
+
+
+@pytest.mark.parametrize("wrong", ["no certificate", "another authority", "no TLS", "TLS where there is none"])
+def test_who_shows_no_certificate_of_ours_is_not_heard(tmp_path: Path, wrong: str) -> None:
+    """Even with the secret."""
+    office, other = Office(tmp_path / "ours", "ca"), Office(tmp_path / "theirs", "ca")
+    dialing: dict[str, ContextOf | None] = {
+        "no certificate": lambda: client_context(None, None, office.ca),
+        "another authority": certificates_of(other).for_dialing,
+        "no TLS": None,
+        "TLS where there is none": certificates_of(office).for_dialing,
+    }
+    listening = None if wrong == "TLS where there is none" else demanded(office)
+    failures: list[str] = []
+
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        while len(failures) < 2:
+            await asyncio.sleep(0.01)
+        assert pair.heard == []
+
+    async def play() -> None:
+        pair = Pair(party("a"), listening, dialing[wrong])
+        pair.dialer._log_failure = lambda error: failures.append(str(error))  # type: ignore[method-assign]
+        await pair.play(story)
 
     uvloop.run(play())

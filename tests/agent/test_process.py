@@ -29,7 +29,9 @@ def settings(folder: Path) -> AgentSettings:
         user="",
         password="",
         kill_hung=False,
-        secret=b"x" * 16,
+        secret_file=folder / "secret",
+        secrets=(b"x" * 16,),
+        tls=None,
         config=config_of("abc"),
         findings=(),
     )

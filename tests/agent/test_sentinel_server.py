@@ -10,6 +10,7 @@ from epoxy.agent import sentinel_server
 from epoxy.agent.sentinel_server import SentinelServer
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
+from epoxy.transport.http import reserves
 from tests.agent.test_sentinel import source_of
 
 PATIENCE_S = 60.0
@@ -72,7 +73,6 @@ def test_clients_above_the_limit_are_refused_until_one_leaves(monkeypatch: pytes
         writer.write(b"*1\r\n$4\r\nPING\r\n")
         assert await reader.readline() == b"+PONG\r\n"
         refused, late = await house.come()
-        late.write(b"*1\r\n$4\r\nPING\r\n")
         house.server.publish("+switch-master", "words that one who was turned away must not hear")
         assert await refused.read() == b"-ERR max number of clients reached\r\n"
         late.close()
@@ -102,5 +102,35 @@ def test_a_subscriber_hears_and_one_that_does_not_read_is_dropped(monkeypatch: p
             house.server.publish("+switch-master", "x" * 100_000)
             await asyncio.sleep(0)
         writer.close()
+
+    play(story)
+
+
+def test_of_clients_that_do_not_read_only_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentinel_server, "MAX_STALLED", 2)
+
+    async def story(house: House) -> None:
+        greedy = [await house.come() for _ in range(4)]
+        ask = b"*2\r\n$8\r\nSENTINEL\r\n$7\r\nMASTERS\r\n" * 20_000
+        for reader, writer in greedy:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(ask)
+        while len(house.server._clients) != 2:
+            await asyncio.sleep(0.01)
+        assert len(house.server._stalled) <= 2
+        reader, writer = await house.come()
+        writer.write(b"*1\r\n$4\r\nPING\r\n")
+        assert await reader.readline() == b"+PONG\r\n"
+        for _, each in (*greedy, (reader, writer)):
+            each.transport.abort()
+
+    play(story)
+
+
+def test_clients_leave_descriptors_for_other_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reserves, "ceiling", lambda: sentinel_server.RESERVED_FILES + 3)
+
+    async def story(house: House) -> None:
+        assert house.server._most == 3
 
     play(story)

@@ -53,7 +53,8 @@ def test_a_sound_file(tmp_path: Path) -> None:
     assert settings.listen == Address("10.0.0.1", 7900)
     assert settings.config.timing == ElectTiming()
     assert [node.priority for node in settings.config.nodes] == [100, 100, 0]
-    assert settings.secret == b"0123456789abcdef"
+    assert settings.secrets == (b"0123456789abcdef",)
+    assert settings.tls is None
     assert [finding.setting for finding in settings.findings] == ["cluster.min_replicas_to_write"]
 
 
@@ -89,6 +90,8 @@ def test_timeouts_that_are_not_given_keep_their_proportions(tmp_path: Path) -> N
             'one port for agents, control = "host:port" in [[nodes]]',
         ),
         ("[cluster]", "[server]\nkill_hung = 1\n[cluster]", "server.kill_hung is 1"),
+        ("[cluster]", '[tls]\ncert = "c.pem"\nkey = "k.pem"\n[cluster]', "tls.ca"),
+        ("[cluster]", "[tls]\n[cluster]", "tls.cert"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_setting(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -108,3 +111,14 @@ def test_a_secret_that_is_too_short(tmp_path: Path) -> None:
 def test_no_nodes(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"one \[\[nodes\]\]"):
         load(written(tmp_path, SOUND.partition("[[nodes]]")[0]))
+
+
+def test_two_secrets_and_tls(tmp_path: Path) -> None:
+    path = written(tmp_path, SOUND + '\n[tls]\ncert = "c.pem"\nkey = "k.pem"\nca = "ca.pem"\n')
+    (tmp_path / "secret").write_bytes(b"the new secret, 16+\nthe old secret, 16+\n")
+    settings = load(path)
+    assert settings.secrets == (b"the new secret, 16+", b"the old secret, 16+")
+    assert settings.tls is not None
+    assert settings.tls.paths == {
+        name: tmp_path / f"{stem}.pem" for name, stem in (("cert", "c"), ("key", "k"), ("ca", "ca"))
+    }

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Coroutine
 from typing import NoReturn
 
+from epoxy.agent.credentials import AgentSecrets, LinkCertificates
 from epoxy.agent.data_plane import DataPlane
 from epoxy.agent.disk import Disk
 from epoxy.agent.links import Dialer, LinkListener
@@ -19,9 +20,10 @@ from epoxy.agent.sentinel_server import SentinelServer
 from epoxy.agent.settings import AgentSettings
 from epoxy.agent.watchdog import clock_ms
 from epoxy.model.errors import EpoxyError, StoreFailed
-from epoxy.node.process import signals
+from epoxy.node.process import descriptors, signals
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.listening import listen
+from epoxy.node.process.reloading import Reloadable, Reloading
 from epoxy.protocol.elect.config import ElectConfig, ElectNode
 from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
@@ -54,14 +56,18 @@ class Agent:
         self.dialers: dict[str, Dialer] = {}
         self._dialer_tasks: dict[str, asyncio.Task[None]] = {}
         self._counted: ElectConfig | None = None
-        self._listener = LinkListener(self._party_of, self._receive)
+        self._secrets = AgentSecrets(settings, self._renew_links)
+        self._certificates = LinkCertificates(settings)
+        parts: dict[str, Reloadable] = {"secrets": self._secrets, "certificates": self._certificates}
+        self.reloading = Reloading(parts, self._certificates.remind)
+        self._listener = LinkListener(self._party_of, self._receive, self._certificates.for_links)
         self.data_plane = DataPlane(settings, self._reported)
         addressee = Addressee(cluster=config.cluster, agent=settings.me, life=secrets.token_hex(LIFE_BYTES))
         self._desk = OrderDesk(addressee)
         source = SentinelSource(
             config=lambda: self.elector.config,
             desk=self._desk,
-            secrets=lambda: (settings.secret,),
+            secrets=lambda: self._secrets.current,
             now_ms=wall_ms,
             status=self.status,
             fail_over=self._fail_over,
@@ -79,6 +85,9 @@ class Agent:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
+        if flaw := self._certificates.flaw():
+            LOGGER.warning("other agents would refuse this one's certificate", extra={"reason": flaw})
+        self.reloading.start()
         await self._listener.start(self.settings.listen)
         await self._sentinel.start(self.settings.clients)
         await self._serve_metrics()
@@ -111,6 +120,7 @@ class Agent:
                     while not self.elector.has_stepped_down:
                         await asyncio.sleep(RETIRE_POLL_S)
                     await asyncio.sleep(RETIRE_POLL_S)
+        self.reloading.stop()
         self._listener.close()
         self._sentinel.close()
         if self._metrics is not None:
@@ -144,7 +154,7 @@ class Agent:
     def _party_of(self) -> Party:
         settings, elector = self.settings, self.elector
         lists = elector.lists if elector.knows_lists else None
-        return party_of(settings.config, settings.me, (settings.secret,), lists)
+        return party_of(settings.config, settings.me, self._secrets.current, lists)
 
     def _update_peers(self) -> None:
         """Connect to all nodes that are counted, and to no others. Called whenever the lists may have changed."""
@@ -157,7 +167,8 @@ class Agent:
             self._dialer_tasks.pop(name).cancel()
         for name in self.elector.peers:
             if name not in self.dialers:
-                self.dialers[name] = Dialer(self._party_of, name, config.node(name).control, config)
+                tls = self._certificates.for_dialing
+                self.dialers[name] = Dialer(self._party_of, name, config.node(name).control, config, tls)
                 self._dialer_tasks[name] = self._begin(self.dialers[name].run())
         self._listener.close_others(set(self.elector.peers))
         lists = self.elector.lists
@@ -170,6 +181,12 @@ class Agent:
                 "leaving": lists.leaving,
             },
         )
+
+    def _renew_links(self) -> None:
+        """Connections that were made with a secret that is no longer accepted end."""
+        self._listener.renew(self._secrets.current)
+        for dialer in self.dialers.values():
+            dialer.renew(self._secrets.current)
 
     # Inputs
 
@@ -330,8 +347,9 @@ async def serve(settings: AgentSettings) -> int:
     """Until a signal ends it."""
     for finding in settings.findings:
         LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
+    descriptors.raise_limit()
     agent = Agent(settings)
-    with signals.handled(agent.over.set):
+    with signals.handled(agent.over.set, agent.reloading.reload):
         try:
             await agent.start()
             await agent.over.wait()

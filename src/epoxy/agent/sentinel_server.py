@@ -9,12 +9,21 @@ from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.address import Address
 from epoxy.node.process.listening import listen
+from epoxy.transport.http import listener, reserves
 
-MAX_CLIENTS = 10_000
-"""The default of a Redis: every client of the server may hold a connection here."""
+MAX_CLIENTS = 4096
+"""An idle one takes some 3 KiB, so all of them a sixth of what a flood may cost."""
 
-MAX_UNREAD_BYTES = 1 << 16
-"""What a client may leave unread before it gets no more replies; a subscriber is disconnected."""
+RESERVED_FILES = 448
+"""File descriptors below the listeners' ceiling that clients may not use: for links of other agents, their handshakes,
+and the server beside the agent."""
+
+MAX_UNREAD_BYTES = 4096
+"""What a client may leave unread, beside what the kernel holds for it, before it gets no more replies; a subscriber is
+disconnected."""
+
+MAX_STALLED = 256
+"""Clients that have left so much unread. With one more the one that has not read for longest is disconnected."""
 
 READ_BYTES = 4096
 """Read at a time from one client: about a hundred commands."""
@@ -28,11 +37,16 @@ class SentinelServer:
     def __init__(self, source: SentinelSource) -> None:
         self._source = source
         self._clients: set[ClientConnection] = set()
-        self._server: asyncio.Server | None = None
+        self.buffer = bytearray(READ_BYTES)
+        """Bytes that were just read. One for all clients: they are parsed before another read."""
+        self._most = max(1, min(MAX_CLIENTS, reserves.ceiling() - RESERVED_FILES))
+        self._stalled: dict[ClientConnection, None] = {}
+        """In the order in which they began to leave replies unread."""
+        self._server: listener.Listener | None = None
         self._waiting: deque[ClientConnection] = deque()
 
     async def start(self, address: Address) -> None:
-        opening = asyncio.get_running_loop().create_server(lambda: ClientConnection(self), address.host, address.port)
+        opening = listener.listen(lambda: cast(asyncio.Protocol, ClientConnection(self)), address.host, address.port)
         self._server = await listen("node.clients", address, opening)
 
     def close(self) -> None:
@@ -46,13 +60,24 @@ class SentinelServer:
             client.publish(channel, message)
 
     def join(self, client: "ClientConnection") -> SentinelSession | None:
-        if len(self._clients) >= MAX_CLIENTS:
+        if len(self._clients) >= self._most:
             return None
         self._clients.add(client)
         return SentinelSession(self._source)
 
     def leave(self, client: "ClientConnection") -> None:
         self._clients.discard(client)
+        self._stalled.pop(client, None)
+
+    def stall(self, client: "ClientConnection") -> None:
+        self._stalled[client] = None
+        if len(self._stalled) > MAX_STALLED:
+            first = next(iter(self._stalled))
+            self.leave(first)
+            first.drop()
+
+    def read_on(self, client: "ClientConnection") -> None:
+        self._stalled.pop(client, None)
 
     def wait_turn(self, client: "ClientConnection") -> None:
         if not self._waiting:
@@ -78,7 +103,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._reader = CommandReader(LIMITS)
         self._session: SentinelSession | None = None
         self._transport: asyncio.Transport | None = None
-        self._bytes = bytearray(READ_BYTES)
         self._commands: deque[list[bytes]] = deque()
         self._write_paused = False
 
@@ -96,10 +120,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server.leave(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
-        return self._bytes
+        return self._server.buffer
 
     def buffer_updated(self, size: int) -> None:
-        self._commands.extend(self._reader.feed(bytes(self._bytes[:size])))
+        self._commands.extend(self._reader.feed(bytes(self._server.buffer[:size])))
         if self._session is None or self._transport is None:
             return
         if self._commands:
@@ -110,9 +134,11 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        self._server.stall(self)
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._server.read_on(self)
         if self._commands:
             self._server.wait_turn(self)
 

@@ -10,12 +10,14 @@ from msgspec.structs import asdict
 
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
-from epoxy.node.process.secret_files import MIN_SECRET_BYTES, secret_in
+from epoxy.node.process.secret_files import secret_in, secrets_in
 from epoxy.node.process.sections import FilePath, Text, known, read_address, read_section, settings_of
 from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.elect.config import ElectConfig, ElectNode, ElectTiming
 from epoxy.protocol.elect.lint import LintFinding, lint
+from epoxy.transport.tls import TlsFiles
 
+SECRET_SETTING = "cluster.secret_file"
 BACKOFF = re.compile(r"(\d+)-(\d+)")
 HOUR_MS = 3_600_000
 
@@ -34,7 +36,11 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     user: str
     password: str
     kill_hung: bool
-    secret: bytes
+    secret_file: Path
+    secrets: tuple[bytes, ...]
+    """The first is spoken, both are accepted."""
+    tls: TlsFiles | None
+    """Of the links between agents. None: they are sealed, and not encrypted."""
     config: ElectConfig
     findings: tuple[LintFinding, ...]
 
@@ -91,6 +97,12 @@ class TimingSection(Struct, frozen=True, kw_only=True):
     election_backoff_ms: Backoff | None = None
 
 
+class TlsSection(Struct, frozen=True, kw_only=True):
+    cert: FilePath
+    key: FilePath
+    ca: FilePath
+
+
 class NodesEntry(Struct, frozen=True, kw_only=True):
     id: Text
     control: AgentAddress
@@ -103,7 +115,11 @@ TABLE = {
     "server": settings_of(ServerSection),
     "cluster": settings_of(ClusterSection),
     "timing": settings_of(TimingSection),
+    "tls": settings_of(TlsSection),
 }
+OPTIONAL = ("tls",)
+"""Sections with settings that are required, if the section is there."""
+
 NODE = settings_of(NodesEntry)
 HINTS = {
     "elect_port_base": 'there are no shards: each node has one port for agents, control = "host:port" in [[nodes]]',
@@ -118,7 +134,8 @@ def load(path: Path) -> AgentSettings:
     for section in document:
         if section not in (*TABLE, "nodes"):
             raise ConfigError(f"{source.where(section)}: unknown section [{section}]; known: {', '.join(TABLE)}, nodes")
-    sections = {section: checked_section(source, section, document) for section in TABLE}
+    given = [section for section in TABLE if section in document or section not in OPTIONAL]
+    sections = {section: checked_section(source, section, document) for section in given}
     config = read_config(sections, read_nodes(source, document.get("nodes")))
     findings = lint(config)
     for finding in findings:
@@ -140,7 +157,9 @@ def load(path: Path) -> AgentSettings:
         user=server["user"],
         password=secret_in("server.password_file", password_file, 1).decode() if password_file is not None else "",
         kill_hung=server["kill_hung"],
-        secret=secret_in("cluster.secret_file", cluster["secret_file"], MIN_SECRET_BYTES),
+        secret_file=cluster["secret_file"],
+        secrets=secrets_in(SECRET_SETTING, cluster["secret_file"]),
+        tls=TlsFiles(**sections["tls"]) if "tls" in document else None,
         config=config,
         findings=tuple(findings),
     )

@@ -62,8 +62,8 @@ def run(path: Path, check: bool, log_level: str) -> None:
     try:
         settings = load(path)
         if check:
-            for finding in settings.findings:
-                click.echo(f"warning: {finding}")
+            for warning in (*settings.findings, *certificate_flaw(settings)):
+                click.echo(f"warning: {warning}")
             click.echo(f"{path}: {settings.me} of {settings.config.cluster}, {len(settings.config.nodes)} nodes")
             if change := change_of_nodes(settings):
                 click.echo(f"change of nodes: {change}; it begins when this agent is started with this file")
@@ -72,6 +72,14 @@ def run(path: Path, check: bool, log_level: str) -> None:
     except EpoxyError as error:
         status = refused(error)
     sys.exit(status)
+
+
+def certificate_flaw(settings: AgentSettings) -> list[str]:
+    """Why other agents would refuse this one's certificate. Raises ConfigError where a start would."""
+    from epoxy.agent.credentials import LinkCertificates
+
+    flaw = LinkCertificates(settings).flaw()
+    return [f"tls.cert: other agents would refuse it: {flaw}"] if flaw else []
 
 
 def change_of_nodes(settings: AgentSettings) -> str:
@@ -139,7 +147,7 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     settings = settings_in(path)
     asked = targets(path, agents)
     taker, _ = elect_query.answered(
-        asked, lambda agent: elect_query.order(agent, settings.secret, settings.config.cluster, FAILOVER, node)
+        asked, lambda agent: elect_query.order(agent, settings.secrets[0], settings.config.cluster, FAILOVER, node)
     )
     nearest = [taker, *(agent for agent in asked if agent != taker)]
     report = elect_query.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
