@@ -1,7 +1,11 @@
 """Signals until the very end of a process. They are sent to real ones: a handler of this one would be pytest's."""
 
+import fcntl
+import os
+import pty
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -54,3 +58,33 @@ def test_sighup_reloads_and_ends_nothing() -> None:
         "uvloop.run(work([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM])); os.kill(os.getpid(), 1); print(1)"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "again\nagain\n1\n", "")
+
+
+@pytest.mark.parametrize(("prepare", "ends"), [("", True), ("signal.signal(signal.SIGHUP, signal.SIG_IGN)", False)])
+def test_a_terminal_that_is_gone_ends_what_was_started_from_it_but_not_under_nohup(prepare: str, ends: bool) -> None:
+    script = f"""
+async def wait():
+    over, again = asyncio.Event(), asyncio.Event()
+    with handled(over.set, again.set):
+        print("ready", flush=True)
+        waits = [asyncio.ensure_future(each.wait()) for each in (over, again)]
+        await asyncio.wait(waits, return_when="FIRST_COMPLETED")
+        sys.exit(3 if over.is_set() else 4)
+
+{prepare}
+uvloop.run(wait())
+"""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROLOGUE + script],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )
+    os.close(slave)
+    assert process.stdout is not None
+    with process, process.stdout as said:
+        assert said.readline() == b"ready\n"
+        os.close(master)
+        assert process.wait(180) == (3 if ends else 4)
