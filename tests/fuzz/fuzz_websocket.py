@@ -9,6 +9,7 @@ from websockets.frames import Opcode
 
 from epoxy.api.http.envoy_session import HELLO_S, EnvoySession
 from epoxy.model.actors import Draining, EnvoyHello, Goodbye, Held, Ping, Response, Running, Stopped, ToEnvoy
+from epoxy.protocol.access.principal import OPEN
 from epoxy.transport.http.websocket import CLOSE_S, MAX_UNSENT_BYTES, WebSocket
 from tests.actors.bench import Datacenter
 from tests.fuzz.hand_loop import HandLoop, RecordingTransport, hand_loop
@@ -98,7 +99,7 @@ class WebSocketTarget:
         before = there.store.survivors()
 
         def session(made: WebSocket) -> EnvoySession:
-            sessions.append(EnvoySession(made, there.hosting, ended.append))
+            sessions.append(EnvoySession(made, there.hosting, ended.append, OPEN, lambda: OPEN))
             return sessions[0]
 
         socket = WebSocket(session)

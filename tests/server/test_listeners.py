@@ -14,9 +14,9 @@ from epoxy.model.address import Address
 from epoxy.node.process import descriptors
 from epoxy.node.process.config import NodeSettings
 from epoxy.server import listeners
-from epoxy.server.listeners import ADMIN, HTTP, LINKS_PATH, PEERS, RESP, elsewhere, few_connections, rooms, serving
+from epoxy.server.listeners import ADMIN, HTTP, PEERS, RESP, elsewhere, few_connections, rooms, serving
 from epoxy.transport.http.exchange import Exchange, Handler
-from epoxy.transport.limits import MEMBER_PATH, MESSAGE_PATH
+from epoxy.transport.limits import LINKS_PATH, MEMBER_PATH, MESSAGE_PATH
 from tests.api.http.http_bench import FakeNode, ask
 
 SHARED = NodeSettings(id=1, data_dir=Path("x"))

@@ -1,6 +1,7 @@
 """Actors in one node's process: put together, opened, and closed in order."""
 
 import time
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -50,6 +51,7 @@ class ActorSystem:
     ) -> None:
         self._node = node
         self._open: set[EnvoySession] = set()
+        node.access.watchers.append(self._look_again)
         self.max_envoys = MAX_ENVOYS
         observer = PlacementMetrics()
         metrics.include(observer)
@@ -98,15 +100,19 @@ class ActorSystem:
             session.close(REFUSED)
         self.stop()
 
+    def _look_again(self) -> None:
+        for session in list(self._open):
+            session.look_again()
+
     def _connect(self, call: ApiCall) -> None:
         if len(self._open) >= self.max_envoys:
             message = f"{self.max_envoys} envoys are connected already"
             call.fail(503, "too_many_connections", message, retry_after_ms=RETRY_AFTER_MS)
         else:
-            websocket.accept(call.exchange, self._welcome)
+            websocket.accept(call.exchange, partial(self._welcome, call))
 
-    def _welcome(self, socket: websocket.WebSocket) -> EnvoySession:
-        session = EnvoySession(socket, self._hosting, self._open.discard)
+    def _welcome(self, call: ApiCall, socket: websocket.WebSocket) -> EnvoySession:
+        session = EnvoySession(socket, self._hosting, self._open.discard, call.principal, call.principal_now)
         self._open.add(session)
         return session
 

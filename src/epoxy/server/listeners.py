@@ -21,8 +21,6 @@ from epoxy.transport.limits import HttpLimits
 
 HTTP, RESP, PEERS, ADMIN = "node.http", "node.resp", "node.peers", "node.admin"
 
-LINKS_PATH = b"/v2/admin/links"
-
 MAX_UNPROVEN, LEAST_UNPROVEN = 64, 4
 """Connections at a listener of peers or operators that have not proved to be one, and as many again on trial: each of
 64 members has one that is idle until a change of members. Of a low limit of file descriptors, a quarter of the

@@ -12,14 +12,15 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from epoxy.api.counters import Requests
+from epoxy.api.http.operator_signature import OperatorSignatures
 from epoxy.api.http.router import Api
-from epoxy.api.http.routes import signed_route
+from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
+from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
 from epoxy.backup.backups import Backups
-from epoxy.model.access import Access
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
@@ -42,7 +43,7 @@ from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
 from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
-from epoxy.server.listeners import LINKS_PATH, Listeners
+from epoxy.server.listeners import Listeners
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
@@ -55,7 +56,7 @@ from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan import aws
-from epoxy.transport.wan.emulation import Link, LinkAdmin
+from epoxy.transport.wan.emulation import Link
 
 SWITCH_INTERVAL_S = 0.0005
 """The log's thread must get the interpreter lock back quickly after each sync, or every commit waits for a busy
@@ -146,7 +147,7 @@ class Process:
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
             operators, mutual = Verifier(settings.node.id, self.secrets.keys), self.certificates.mutual
-            links = LinkAdmin(self._link, operators, self.peer_router.ids)
+            signatures = OperatorSignatures(operators)
             self._probes = Probes(self.node, operators, self.certificates.for_dialing, certificates=mutual)
             most = descriptors.connections_per_port(settings.limits.connections)
             dialing = self.certificates.for_dialing
@@ -161,7 +162,8 @@ class Process:
             more = [
                 *self.peer_router.routes(self.secrets.peer_keys, certificates=mutual),
                 *self._probes.routes(),
-                signed_route("POST", LINKS_PATH, links, Access.OPERATE),
+                *AuthRoutes(self.node.access, signatures).table(),
+                *LinkRoutes(self._link, signatures, self.peer_router.ids).table(),
                 *self._actors.routes(),
                 *BackupRoutes(self._backups).table(),
                 *scrubbing.routes(),
@@ -171,6 +173,7 @@ class Process:
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits)
             self._listeners = Listeners(settings, self._api, self._resp, self.certificates, self._connections)
+            self.node.access.watchers.append(self._connections.response_cache.rights_changed)
             for cache in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):
                 self.node.on_refusal(cache.clear)
             undo.pop_all()

@@ -14,6 +14,8 @@ PROBE_PATH = b"/v2/epoxy/probe"
 """What a node says of itself to a holder of the secret that is no peer yet."""
 RELAY_PATH = b"/v2/actors/relay"
 """Requests about actors that a datacenter passes on to the owner of their name, in JSON."""
+LINKS_PATH = b"/v2/admin/links"
+"""Orders of an operator to the emulated links."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
 SIGNED_PATHS = frozenset((*PEER_PATHS, STREAM_PATH, PROBE_PATH))
 """Addresses that only peers use, with signed requests."""

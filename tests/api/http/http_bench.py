@@ -17,8 +17,12 @@ import httptools
 import msgspec
 from msgspec import Struct
 
+from epoxy.api.http.backend import AccessInForce, QuotasInForce
+from epoxy.api.http.operator_signature import OperatorSignatures
 from epoxy.api.http.router import Api
+from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
+from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.http.routes_probe import Probe, ProbeRoutes
 from epoxy.api.http.routes_scrub import ScrubRoutes
 from epoxy.api.metrics import Metrics
@@ -31,6 +35,8 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.guesses import Guesses
 from epoxy.node.keys.listing import PAGE_BYTES
 from epoxy.node.members.lifecycle import Lifecycle, LifecycleState
 from epoxy.node.members.members_admin import MembersAdmin
@@ -48,7 +54,9 @@ from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.request import HttpRequest as HttpRequest
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
+from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.wan.emulation import Link
+from tests.api.http.open_access import NoQuotas, OpenAccess
 from tests.protocol.placement.bench import Clock as StillClock
 
 PATIENCE_S = 60.0
@@ -103,6 +111,9 @@ class FakeNode:
         self.reads: list[tuple[bytes, Consistency]] = []
         self.listeners: list[Callable[[], None]] = []
         self.inspections: list[Callable[[], None]] | None = None
+        self.access: AccessInForce = OpenAccess()
+        self.quotas: QuotasInForce = NoQuotas()
+        self.audit, self.guesses = AuditLog(), Guesses()
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         self.writes.append(write)
@@ -167,7 +178,10 @@ def whole_api(node: FakeNode) -> Api:
     actors = actor_system(node, MemoryStore(), StillClock(), metrics).routes()
     backups, scrubs = BackupRoutes(cast(Backups, None)).table(), ScrubRoutes(cast(Scrubber, None)).table()
     probes = ProbeRoutes(cast(Probe, None)).table()
-    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes])
+    signatures = OperatorSignatures(Verifier(node.me, b"secret"))
+    auth = AuthRoutes(node.access, signatures).table()
+    links = LinkRoutes(Link(StillClock()), signatures, frozenset).table()
+    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links])
 
 
 class Wire:
@@ -175,6 +189,7 @@ class Wire:
 
     def __init__(self, request: HttpRequest) -> None:
         self.certified = False
+        self.address = "127.0.0.1"
         self.certificate_names: tuple[str, ...] = ()
         self.kept: list[bytes] = []
         self.exchange = transport.Exchange(request, self, False)
@@ -204,9 +219,13 @@ class Wire:
     def upgrade(self, exchange: transport.Exchange, protocol: transport.UpgradedProtocol) -> None:  # noqa: ARG002
         raise AssertionError("nobody speaks anything but HTTP here")
 
-    def cache_response(self, exchange: transport.Exchange, answer: bytes) -> None:
+    def cache_response(self, exchange: transport.Exchange, answer: bytes, lasting: tuple[bytes, ...]) -> None:
         assert exchange is self.exchange
+        assert lasting
         self.kept.append(answer)
+
+    def shrink(self, exchange: transport.Exchange, size: int) -> None:
+        exchange.size -= size
 
     def attach_stream(self, stream: transport.Stream) -> None:
         self.stream = stream

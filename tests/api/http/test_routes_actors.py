@@ -24,6 +24,8 @@ from epoxy.envoy import Actor, Worker, WorkerRefused
 from epoxy.model.actors import ActorName
 from epoxy.model.errors import Unavailable
 from epoxy.model.writes import ConsensusFailed
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.guesses import Guesses
 from epoxy.node.members.lifecycle import STARTING
 from epoxy.node.service import Node
 from epoxy.protocol.placement.config import PlacementConfig
@@ -34,6 +36,7 @@ from epoxy.transport.http.server import serve_http
 from epoxy.transport.wan.emulation import Link
 from tests.actors.bench import Keys
 from tests.api.http.http_bench import ask
+from tests.api.http.open_access import NoQuotas, OpenAccess
 
 PATIENCE_S = 60.0
 SOON_S = 0.01
@@ -50,6 +53,8 @@ class Place(Keys):
         self.me = label
         self.ready = True
         self.lifecycle = STARTING
+        self.access, self.quotas = OpenAccess(), NoQuotas()
+        self.audit, self.guesses = AuditLog(), Guesses()
         self.values = world
         self.settings = SimpleNamespace(
             node=SimpleNamespace(datacenter=f"dc-{label}"), datacenter_of=lambda label: f"dc-{label}"

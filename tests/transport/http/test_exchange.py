@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.header_memo import EVERYWHERE
 from epoxy.transport.http.request import HttpRequest
 from tests.api.http.http_bench import Wire
 
@@ -33,7 +34,7 @@ def test_answers_without_a_body(method: str, status: int, sized: bool) -> None:
 
 def test_a_lasting_answer_is_offered_to_the_cache() -> None:
     here = wire()
-    here.exchange.respond(200, b"x", lasting=True)
+    here.exchange.respond(200, b"x", lasting=EVERYWHERE)
     assert here.kept == [here.sent]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.transport.http.exchange import Exchange
-from epoxy.transport.http.header_memo import BLOCK_BYTES, HeaderMemo
+from epoxy.transport.http.header_memo import BLOCK_BYTES, EVERYWHERE, HeaderMemo
 from epoxy.transport.http.phases import ConnectionPhase
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response_cache import ANSWER_BYTES
@@ -26,9 +26,9 @@ class Registry:
         elif request.path == b"/moving":
             exchange.respond(200, b"%d" % len(self.seen))
         elif request.path == b"/long":
-            exchange.respond(200, bytes(ANSWER_BYTES), lasting=True)
+            exchange.respond(200, bytes(ANSWER_BYTES), lasting=EVERYWHERE)
         else:
-            exchange.respond(200, said, lasting=True)
+            exchange.respond(200, said, lasting=EVERYWHERE)
 
 
 async def body(client: Client, *pieces: bytes) -> bytes:

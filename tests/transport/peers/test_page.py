@@ -20,7 +20,8 @@ from epoxy.transport.peers.frames import PROTOCOL, FrameExchange
 from epoxy.transport.peers.session import NONCE_BYTES
 from epoxy.transport.peers.signed_header import SignedHeader, greeting_text
 from epoxy.transport.peers.transport import PeerEndpoint
-from epoxy.transport.wan.emulation import Link, LinkAdmin
+from epoxy.transport.wan.emulation import Link
+from tests.api.http.access_bench import links_api
 from tests.transport.http.harness import RunningServer, with_server
 from tests.transport.peers.pair import HandGate, Replica
 from tests.transport.wan.test_emulation import JumpingClock
@@ -143,7 +144,7 @@ def test_the_orders_to_an_emulated_link_do_what_the_page_says() -> None:
             answer = await server.ask(head % (signature, len(body)) + body)
             assert msgspec.json.decode(answer.partition(b"\r\n\r\n")[2]) == {"cut": cut}
 
-    with_server(LinkAdmin(link, Verifier(ME, KEY, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
+    with_server(links_api(link, Verifier(ME, KEY, now_ms=lambda: NOW_MS)), test)
 
 
 def test_the_page_has_the_addresses_and_the_protocol_of_peers() -> None:

@@ -1,14 +1,53 @@
 """What the HTTP API needs of a node: a protocol that `epoxy.node.service.Node` fulfils, and fakes in tests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from epoxy.model.access import AccessTable
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import ChangelogEntry, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
-from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadAnswer, ReadResult, Refused, Write
+from epoxy.node.access.audit import AuditLog
+from epoxy.node.access.guesses import Guesses
 from epoxy.node.members.lifecycle import Lifecycle
 from epoxy.node.members.members_admin import MembersAdmin
+from epoxy.protocol.access.principal import Principal
+
+
+class AccessInForce(Protocol):
+    """`epoxy.node.access.control.AccessControl`."""
+
+    is_open: bool
+    generation: int
+    table: AccessTable
+    version: int
+    watchers: list[Callable[[], None]]
+
+    def of_token(self, token: bytes) -> Principal | None: ...
+
+    def of_certificate(self, names: Iterable[str]) -> Principal | None: ...
+
+    def change(
+        self,
+        edit: Callable[[AccessTable], AccessTable],
+        answered: Callable[[AccessTable | InvalidRequest | Refused | ConsensusFailed], None],
+    ) -> None: ...
+
+
+class QuotasInForce(Protocol):
+    """`epoxy.node.access.quotas.Quotas`."""
+
+    def wait_s(self, principal: Principal) -> float: ...
+
+    def refusal(self, principal: Principal, more_bytes: int) -> str | None: ...
+
+    def charge(self, principal: Principal, key: bytes, outcome: Outcome) -> None: ...
+
+    def charging(
+        self, principal: Principal, txn: Txn, answered: Callable[[TxnOutcome], None]
+    ) -> Callable[[TxnOutcome], None]: ...
 
 
 class MembershipBackend(Protocol):
@@ -34,6 +73,18 @@ class Backend(Protocol):
     @property
     def txn_waits(self) -> str:
         """Why no transactions are ordered here now; empty if they are."""
+
+    @property
+    def access(self) -> AccessInForce: ...
+
+    @property
+    def quotas(self) -> QuotasInForce: ...
+
+    @property
+    def audit(self) -> AuditLog: ...
+
+    @property
+    def guesses(self) -> Guesses: ...
 
     def datacenter_of(self, replica: int) -> str: ...
 

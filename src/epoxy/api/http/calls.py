@@ -1,6 +1,6 @@
 """One request on its way to its one answer, and what the answers have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
 
@@ -37,14 +37,26 @@ RESULTS: Final = {
 """The word a status is counted under."""
 
 
+OnAnswer = Callable[[int, str, bool], None]
+"""Gets the status, the code of an error, and whether it is definite."""
+
+
+Identify = Callable[["ApiCall"], Principal | None]
+"""Whom the request shows to be its client, by what is in force now."""
+
+
 class ApiCall:
     """An exchange that is counted, under the kind of its route. `principal`: the client that asks."""
 
-    __slots__ = ("_began", "_observer", "_route", "exchange", "principal", "request")
+    __slots__ = ("_began", "_observer", "_route", "exchange", "identify", "on_answer", "principal", "request", "target")
 
     def __init__(self, exchange: Exchange, route: Route, observer: Counters, principal: Principal = OPEN) -> None:
         self.request = exchange.request
         self.principal = principal
+        self.target = ""
+        """What the request is about, for the audit log."""
+        self.on_answer: OnAnswer | None = None
+        self.identify: Identify | None = None
         self.exchange = exchange
         self._route = route
         self._observer = observer
@@ -54,6 +66,10 @@ class ApiCall:
     def wants_json(self) -> bool:
         accept = self.request.headers.get(b"accept")
         return accept is not None and JSON in accept
+
+    def principal_now(self) -> Principal | None:
+        """For what outlives the request: its principal, as it is now. None: what it showed is not in force any more."""
+        return self.principal if self.identify is None else self.identify(self)
 
     def parameters(self) -> Parameters:
         """Those of the query. Any that the route does not have is refused."""
@@ -66,10 +82,14 @@ class ApiCall:
         *,
         content_type: bytes = OCTETS,
         headers: Sequence[Header] = (),
-        lasting: bool = False,
+        lasting: tuple[bytes, ...] = (),
+        code: str = "",
+        definite: bool = True,
     ) -> None:
         self.exchange.respond(status, body, content_type=content_type, headers=headers, lasting=lasting)
         self._count(status)
+        if self.on_answer is not None:
+            self.on_answer(status, code, definite)
 
     def json(self, status: int, value: object, headers: Sequence[Header] = ()) -> None:
         self.answer(status, msgspec.json.encode(value), content_type=JSON, headers=headers)
@@ -89,7 +109,7 @@ class ApiCall:
         more = [error_header(code), *headers]
         if retry_after_ms is not None:
             more.append((b"Retry-After", b"%d" % -(-retry_after_ms // 1000)))
-        self.answer(status, body, content_type=JSON, headers=more)
+        self.answer(status, body, content_type=JSON, headers=more, code=code, definite=definite)
 
     def overloaded(self, message: str) -> None:
         self.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from epoxy.actors.conversation import Conversation
 from epoxy.actors.hosting import Hosting
+from epoxy.api.http.permissions import quoted_name
 from epoxy.codec import json_text
-from epoxy.model.actors import FromEnvoy, ToEnvoy
+from epoxy.model.actors import EnvoyHello, FromEnvoy, ToEnvoy
 from epoxy.model.errors import CodecError
+from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.websocket import WebSocket
 
 HELLO_S = 10.0
@@ -22,10 +25,38 @@ encoder = msgspec.json.Encoder()
 messages: msgspec.json.Decoder[FromEnvoy] = msgspec.json.Decoder(FromEnvoy)
 
 
-class EnvoySession:
-    """A Listener for the socket, and a Session for hosting."""
+ENDED = "its grant or token is not in force any more"
 
-    def __init__(self, socket: WebSocket, hosting: Hosting, ended: Callable[["EnvoySession"], None]) -> None:
+
+def objection_to(principal: Principal, hello: EnvoyHello) -> str | None:
+    if principal.may_work(hello.namespace, hello.pool):
+        return None
+    return f"{quoted_name(principal)} is not for pool {hello.pool!r} of namespace {hello.namespace!r}"
+
+
+def held_by(principal: Principal, hello: EnvoyHello) -> EnvoyHello:
+    """An envoy's key belongs to its process and its grant: another grant cannot take its place by saying the same
+    incarnation, which is no secret. Names of grants have no spaces, so no two pairs have the same text."""
+    if not principal.name:
+        return hello
+    return replace(hello, incarnation=f"{hello.incarnation or 'any process'} of {principal.name}")
+
+
+class EnvoySession:
+    """A Listener for the socket, and a Session for hosting. `principal`: of the request that opened the socket;
+    `principal_now`: the same by what is in force now, if it still is."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        hosting: Hosting,
+        ended: Callable[["EnvoySession"], None],
+        principal: Principal,
+        principal_now: Callable[[], Principal | None],
+    ) -> None:
+        self._principal = principal
+        self._principal_now = principal_now
+        self._hello: EnvoyHello | None = None
         self._socket = socket
         self._ended = ended
         self._conversation = Conversation(hosting, self)
@@ -42,8 +73,22 @@ class EnvoySession:
             message = json_text.decode(messages, text)
         except CodecError as error:
             self._conversation.reject(str(error))
-        else:
-            self._conversation.heard(message)
+            return
+        if isinstance(message, EnvoyHello) and self._hello is None:
+            message = self._hello = held_by(self._principal, message)
+            if (objection := objection_to(self._principal, message)) is not None:
+                self._conversation.reject(objection)
+                return
+        self._conversation.heard(message)
+
+    def look_again(self) -> None:
+        """What is in force has changed: the connection ends if its principal may not work here any more. An envoy that
+        comes back with another token goes on with its actors."""
+        principal = self._principal_now()
+        if principal is None or not principal.works:
+            self.close(ENDED)
+        elif self._hello is not None and (objection := objection_to(principal, self._hello)) is not None:
+            self.close(objection)
 
     def lost(self) -> None:
         self._ended(self)

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 import epoxy
 from epoxy.api.http.routes import OCTETS, Parameter, Route, RouteAnswer, refusal
+from epoxy.model.access import Access
 
 Json = dict[str, Any]
 
@@ -18,13 +19,18 @@ BINARY: Json = {"type": "string", "format": "binary"}
 
 COMMON: Mapping[int, RouteAnswer] = {
     400: refusal("The request is outside the contract.", "bad_request", "bad_encoding", "bad_parameter"),
-    403: refusal("A web page of another origin made a browser send it.", "cross_site"),
+    401: refusal("No token that is in force, where one is asked for.", "unauthenticated"),
+    403: refusal(
+        "The token's grant does not allow it, or a web page of another origin made a browser send it.",
+        *("forbidden", "quota_bytes", "cross_site"),
+    ),
     408: refusal("The request took too long to arrive.", "timeout"),
     413: refusal("The body has more than 1 MiB.", "body_too_large"),
     421: refusal(
         "`Host` is no name of this node (`node.allowed_hosts`), or another of its listeners serves this.",
         *("unknown_host", "wrong_listener"),
     ),
+    429: refusal("Too much at a time, of this token or of all.", "quota_requests"),
     431: refusal("Address and headers are too long.", "head_too_large"),
     500: refusal("A bug; the log has more. Not definite.", "internal"),
     503: refusal(
@@ -35,12 +41,20 @@ COMMON: Mapping[int, RouteAnswer] = {
 """What any request may be answered with. There is no `default`: an answer that is not listed is a mistake."""
 
 
-def document(routes: Iterable[Route]) -> Json:
+SECURITY: Json = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token, as `epoxy auth token create` prints it."},
+    "certificate": {"type": "mutualTLS", "description": "A client certificate with a name that has a grant."},
+}
+"""What clients show. A node that is open accepts requests without it, too, and its document says so."""
+
+
+def document(routes: Iterable[Route], *, is_open: bool = False) -> Json:
+    """`is_open`: of a node that asks for no tokens, except where a route is guarded."""
     shown = [route for route in routes if route.operation]
     schemas = Schemas(shown)
     paths: Json = {}
     for route in shown:
-        paths.setdefault(route.path, {})[route.method.lower()] = operation(route, schemas)
+        paths.setdefault(route.path, {})[route.method.lower()] = operation(route, schemas, is_open=is_open)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,12 +64,16 @@ def document(routes: Iterable[Route]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas.components},
+        "components": {"schemas": schemas.components, "securitySchemes": SECURITY},
     }
 
 
-def operation(route: Route, schemas: "Schemas") -> Json:
+def operation(route: Route, schemas: "Schemas", *, is_open: bool) -> Json:
     found: Json = {"operationId": route.operation, "summary": route.summary}
+    if route.access is not Access.PUBLIC:
+        needs = "any grant" if route.access is Access.ANY else f"the role {route.access.value}"
+        free: list[Json] = [{}] if is_open and not (route.guarded or route.signed) else []
+        found |= {"security": [*free, {"token": []}, {"certificate": []}], "description": f"Needs {needs}."}
     if route.parameters:
         found["parameters"] = [parameter(each, schemas) for each in route.parameters]
     if route.body:

@@ -12,11 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from epoxy.api.http import openapi
+from epoxy.api.http.authorization import Authorization
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.cross_site import PREFLIGHT_ANSWER, CrossSiteGuard, Names, is_preflight
 from epoxy.api.http.inputs import BadRequest, shown
-from epoxy.api.http.routes import JSON, SIGNED, Route
+from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
@@ -25,7 +26,7 @@ from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow
-from epoxy.protocol.access.principal import OPEN
+from epoxy.protocol.access.principal import OPEN, STRANGER
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
 
@@ -74,6 +75,8 @@ class Api:
         self._node = node
         self._guard = CrossSiteGuard(names, origins)
         self._observer = metrics.counters
+        self._access = node.access
+        self._authorization = Authorization(node)
         self._changes = Changes(node)
         self.routes: list[Route] = [
             *KeyRoutes(node).table(),
@@ -130,17 +133,24 @@ class Api:
     def _serve(self, methods: Methods, exchange: Exchange) -> None:
         method = exchange.request.method
         route = methods.get(method, UNKNOWN)
-        call = ApiCall(exchange, route, self._observer)
+        is_open = self._access.is_open and not (route.signed or route.guarded)
+        call = ApiCall(exchange, route, self._observer, OPEN if is_open else STRANGER)
         if route is UNKNOWN:
             message = f"{shown(method.encode())} is not possible here"
             allow = ", ".join(sorted(methods)).encode()
             call.fail(405, "method_not_allowed", message, headers=((b"Allow", allow),))
+        elif not is_open and not self._authorization.admits(call, route):
+            return
         elif route.needs_ready and not (self._node.ready or (route.local and self._node.lifecycle.reads)):
             not_ready(call, self._node)
         elif not exchange.on_trial or has_room(call, route):
+            if route.access is Access.OPERATE:
+                self._authorization.watch(call, route)
             try:
                 route.handler(call)
             except BadRequest as rejected:
+                if rejected.status == 403 and call.on_answer is None:
+                    self._authorization.refused(call, route, rejected.message)
                 call.reject(rejected)
             except InvalidRequest as error:
                 call.fail(400, "bad_request", str(error))
@@ -149,7 +159,7 @@ class Api:
 
     @cached_property
     def _document(self) -> bytes:
-        return msgspec.json.encode(openapi.document(self.routes))
+        return msgspec.json.encode(openapi.document(self.routes, is_open=self._access.is_open))
 
     def _openapi(self, call: ApiCall) -> None:
         call.answer(200, self._document, content_type=response.JSON)
@@ -158,7 +168,7 @@ class Api:
 def has_room(call: ApiCall, route: Route) -> bool:
     """Whether a request is served on a connection beyond the limit: those of peers are, and those of operators. Signed
     requests prove themselves. False: it is refused, and its connection is closed."""
-    if route.access is Access.PEER or route.kind == SIGNED:
+    if route.access is Access.PEER or route.signed:
         return True
     if call.principal is not OPEN and call.principal.operates and call.exchange.admit_operator():
         return True

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
@@ -9,6 +10,7 @@ from msgspec import UNSET, Struct
 from epoxy.model.access import Access
 from epoxy.model.api import Failure, KeyInPath
 from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.exchange import Handler
 
 if TYPE_CHECKING:
@@ -18,8 +20,15 @@ OCTETS = "application/octet-stream"
 JSON = "application/json"
 TEXT = "text/plain"
 
-SIGNED = "http_signed"
-"""The kind of signed routes."""
+PERMITS: Mapping[Access, Callable[[Principal], bool]] = {
+    Access.ANY: attrgetter("granted"),
+    Access.READ: attrgetter("reads"),
+    Access.WRITE: attrgetter("writes"),
+    Access.WORK: attrgetter("works"),
+    Access.CALL: attrgetter("calls"),
+    Access.OPERATE: attrgetter("operates"),
+}
+"""`Principal.has`, for hot paths. What the others demand is not a principal's to have."""
 
 
 class Parameter(Struct, frozen=True):
@@ -68,6 +77,16 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     local: bool = False
     """Needs only what the node holds: also served by one that is not sure yet whether its store is the newest."""
     head: bool = True
+    signed: bool = False
+    """Instead of a token its handler accepts a signature with the cluster's secret, and refuses a request with neither,
+    at a node that is open, too."""
+    guarded: bool = False
+    """Needs a grant at a node that is open, too: what it changes stays when the node asks for tokens."""
+
+    @cached_property
+    def permits(self) -> Callable[[Principal], bool]:
+        """Whether a principal has a role for it."""
+        return PERMITS[self.access]
 
     @cached_property
     def query_names(self) -> frozenset[bytes]:
@@ -75,12 +94,13 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def signed_route(method: str, path: bytes, handler: Handler, access: Access) -> Route:
-    """For peers and operators: `handler` checks the signature of each request, and answers as it likes."""
+    """`handler` checks the signature of each request, and answers as it likes."""
     return Route(
         method=method,
         path=path.decode(),
         handler=lambda call: handler(call.exchange),
-        kind=SIGNED,
+        kind="http_signed",
+        signed=True,
         access=access,
         needs_ready=False,
         head=False,

@@ -23,6 +23,7 @@ from epoxy.actors.messages import (
 from epoxy.actors.service import ActorService
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, error_header
 from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, number, parameters
+from epoxy.api.http.permissions import check_call, check_call_all
 from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Parameter, Route, RouteAnswer, refusal
 from epoxy.model.access import Access
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
@@ -226,6 +227,7 @@ class ActorRoutes:
             else:
                 self._answer(call, question, verdict)
 
+        check_call(call.principal, whom)
         self._actors.ask(question, made)
 
     def relay(self, call: ApiCall) -> None:
@@ -252,12 +254,41 @@ class ActorRoutes:
     def _list(self, call: ApiCall, given: Parameters) -> None:
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         namespace, name = part(given, b"namespace"), part(given, b"name") if b"name" in given else None
+        check_call_all(call.principal, namespace, name)
         after = text(given, b"after", "") if b"after" in given else None
         found = self._actors.hosting.page(namespace, name, after, limit)
         last = found[-1].id.hex() if len(found) == limit else None
         call.json(200, ActorPage(actors=[self._info(actor) for actor in found], next=last))
 
     def _ask(self, call: ApiCall, question: Question) -> None:
+        asked = question.name if isinstance(question, Ensure) else question.target
+        if isinstance(asked, ActorName):
+            check_call(call.principal, asked)
+        elif call.principal.grant.prefixes:
+            self._ask_by_id(call, asked, question)
+            return
+        self._pass_on(call, question)
+
+    def _ask_by_id(self, call: ApiCall, actor_id: str, question: Question) -> None:
+        """An id does not tell the name, so the actor is looked up first. Its name never changes."""
+
+        def looked(verdict: Verdict) -> None:
+            if not isinstance(verdict, Found):
+                self._answer(call, question, verdict)
+                return
+            try:
+                check_call(call.principal, verdict.actor.name)
+            except BadRequest as refused:
+                call.reject(refused)
+                return
+            if isinstance(question, GetActor):
+                self._answer(call, question, verdict)
+            else:
+                self._pass_on(call, question)
+
+        self._actors.ask(GetActor(target=actor_id), looked)
+
+    def _pass_on(self, call: ApiCall, question: Question) -> None:
         self._actors.ask(question, lambda verdict: self._answer(call, question, verdict))
 
     def _answer(self, call: ApiCall, question: Question, verdict: Verdict) -> None:

@@ -47,6 +47,7 @@ class Changes:
     def __init__(self, node: Backend) -> None:
         self._node = node
         self._feeds: set[ChangeFeed] = set()
+        node.access.watchers.append(self._look_again)
 
     def table(self) -> list[Route]:
         return [
@@ -87,9 +88,14 @@ class Changes:
             call.fail(410, "cursor_gone", GONE)
             return
         stream = call.stream(EVENTS, HEADERS)
-        feed = ChangeFeed(self._node, stream, cursor, prefix, follow)
+        feed = ChangeFeed(self._node, stream, cursor, prefix, follow, call)
         self._feeds.add(feed)
         stream.on_close(lambda: self._feeds.discard(feed))
+
+    def _look_again(self) -> None:
+        """What is in force has changed."""
+        for feed in tuple(self._feeds):
+            feed.look_again()
 
     def close(self) -> None:
         """The node stops. Readers come back with their cursors."""
@@ -112,14 +118,18 @@ class Changes:
 
 
 class ChangeFeed:
-    """One reader."""
+    """One reader. It is sent what it may read of the changes; its cursor moves past the others."""
 
-    def __init__(self, node: Backend, stream: Stream, cursor: bytes | None, prefix: bytes, follow: bool) -> None:
+    def __init__(
+        self, node: Backend, stream: Stream, cursor: bytes | None, prefix: bytes, follow: bool, call: ApiCall
+    ) -> None:
         self._node = node
         self._stream = stream
         self._cursor = cursor
         self._prefix = prefix
         self._follow = follow
+        self._call = call
+        self._principal = call.principal
         self._batch = BATCH_ROWS
         self._over = self._awake = False
         self._loop = asyncio.get_running_loop()
@@ -128,6 +138,14 @@ class ChangeFeed:
         stream.on_drain(self._wake)
         stream.on_close(self._closed)
         self._wake()
+
+    def look_again(self) -> None:
+        """Whether the reader may still read, and what."""
+        principal = self._call.principal_now()
+        if principal is None or not principal.reads:
+            self.close()
+        else:
+            self._principal = principal
 
     def close(self) -> None:
         if not self._over:
@@ -178,7 +196,8 @@ class ChangeFeed:
             if not self._stream.writable:
                 return False
             self._cursor = cursor
-            if entry.key.startswith(self._prefix) and not is_owned(entry.committed):
+            is_wanted = entry.key.startswith(self._prefix) and self._principal.may_read(entry.key)
+            if is_wanted and not is_owned(entry.committed):
                 self._stream.write(event(cursor, entry))
         return True
 

@@ -1,12 +1,13 @@
 """Keys over HTTP: reserve, put, delete, get, and pages of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Header, error_header, record
 from epoxy.api.http.inputs import BadRequest, Parameters, choice, fragment, key_of, number
+from epoxy.api.http.permissions import check_list, check_read, check_stored, check_write
 from epoxy.api.http.routes import (
     JSON,
     KEY,
@@ -56,6 +57,8 @@ from epoxy.model.writes import (
 )
 from epoxy.node.keys.listing import PAGE_BYTES
 from epoxy.node.txn.transactions import is_of_transactions, is_owned
+from epoxy.protocol.access.principal import Principal
+from epoxy.transport.http.header_memo import EVERYWHERE
 
 KEYS = b"/v2/kv/"
 
@@ -199,6 +202,8 @@ class KeyRoutes:
         """What this replica knows is answered at once, without a turn of the event loop."""
         request = call.request
         key = key_of(request.path[len(KEYS) :])
+        if not call.principal.reads_all:
+            check_read(call.principal, key)
         consistency = consistency_of(call.parameters()) if request.query else Consistency.OPTIMISTIC
         if consistency is not Consistency.LINEARIZABLE:
             here = self._node.peek(key)
@@ -210,14 +215,27 @@ class KeyRoutes:
     def put(self, call: ApiCall) -> None:
         request = call.request
         key = key_of(request.path[len(KEYS) :])
+        check_write(call.principal, key)
         given = call.parameters()
         mutable = mode_of(given, request.headers) == b"put"
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         if if_version is not None and not mutable:
             raise BadRequest(400, "bad_parameter", "if_version belongs to mode=put: a reserved name has one version")
         write = Write(key=key, value=body_of(call), mutable=mutable, if_version=if_version)
-        answered = answer_write if self._node.ready else self._answer_unready
-        self._node.write(write, partial(answered, call, key))
+        if call.principal.stored_bytes:
+            check_stored(self._node, call.principal, len(key) + len(write.value or b""))
+        self._write(call, write, answer_write if self._node.ready else self._answer_unready)
+
+    def _write(self, call: ApiCall, write: Write, answered: "Callable[[ApiCall, bytes, Outcome], None]") -> None:
+        if not call.principal.stored_bytes:
+            self._node.write(write, partial(answered, call, write.key))
+            return
+
+        def charged(outcome: Outcome) -> None:
+            self._node.quotas.charge(call.principal, write.key, outcome)
+            answered(call, write.key, outcome)
+
+        self._node.write(write, charged)
 
     def _answer_unready(self, call: ApiCall, key: bytes, outcome: Outcome) -> None:
         """Names that are taken are known to a node that takes no writes yet."""
@@ -228,15 +246,18 @@ class KeyRoutes:
 
     def delete(self, call: ApiCall) -> None:
         key = key_of(call.request.path[len(KEYS) :])
+        check_write(call.principal, key)
         given = call.parameters()
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         write = Write(key=key, value=None, mutable=True, if_version=if_version)
-        self._node.write(write, partial(answer_write, call, key))
+        self._write(call, write, answer_write)
 
     def page(self, call: ApiCall) -> None:
         given = call.parameters()
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
-        rows = self._node.page(fragment(given, b"prefix"), fragment(given, b"after") or None, limit)
+        prefix = fragment(given, b"prefix")
+        check_list(call.principal, prefix)
+        rows = self._node.page(prefix, fragment(given, b"after") or None, limit)
         keys = [record(key, committed) for key, committed in rows if not committed.is_tombstone]
         call.json(200, KeyPage(keys=keys, next=quoted(rows[-1][0]) if may_go_on(rows, limit) else None))
 
@@ -270,6 +291,16 @@ def body_of(call: ApiCall) -> bytes:
     return request.body
 
 
+def addresses(principal: Principal) -> tuple[bytes, ...]:
+    """How the addresses begin of keys that it may read, in an encoding that needs none. Of a prefix with a percent sign
+    the address has more than one."""
+    if principal.requests_per_s:
+        return ()  # Its requests are counted, and answers from the cache would not be.
+    if principal.reads_all:
+        return EVERYWHERE
+    return tuple([KEYS + prefix for prefix in principal.grant.prefixes if b"%" not in prefix])
+
+
 def about(committed: Proposal) -> tuple[Header, ...]:
     told = (b"Epoxy-Version", b"%d" % committed.version), MUTABLE[committed.mutable]
     return (*told, OF_TRANSACTIONS) if is_of_transactions(committed) else told
@@ -285,7 +316,8 @@ def answer_read(call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
             elif call.wants_json:
                 call.json(200, record(key, committed, source=outcome.source), headers)
             else:
-                lasting = not committed.mutable and outcome.source in HERE
+                stays = not committed.mutable and outcome.source in HERE
+                lasting = addresses(call.principal) if stays else ()
                 call.answer(200, committed.value, headers=headers, lasting=lasting)
         case ReadFailed():
             call.fail(503, "read_failed", outcome.reason, retry_after_ms=RETRY_AFTER_MS)

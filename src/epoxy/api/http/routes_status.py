@@ -7,6 +7,7 @@ from typing import Any, Literal
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import choice, key_of
+from epoxy.api.http.permissions import check_read
 from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Parameter, Route, RouteAnswer, overloaded, refusal
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
 from epoxy.codec.txn_json import quoted
@@ -86,6 +87,7 @@ class StatusRoutes:
     def inspect(self, call: ApiCall) -> None:
         call.parameters()
         key = key_of(call.request.path[PREFIX_BYTES:])
+        check_read(call.principal, key)
         if self._inspecting >= MAX_INSPECTIONS:
             call.overloaded(f"{MAX_INSPECTIONS} inspections are under way already")
             return

@@ -6,12 +6,13 @@ from typing import assert_never
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.inputs import BadRequest, json_body, shown
+from epoxy.api.http.permissions import check_stored, check_txn
 from epoxy.api.http.routes import JSON, NOT_JSON, Route, RouteAnswer, overloaded, refusal
 from epoxy.codec import txn_json
 from epoxy.model.access import Access
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import CodecError, Oversized
-from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
+from epoxy.model.transactions import Executed, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
 
 
 class TxnRoutes:
@@ -44,7 +45,17 @@ class TxnRoutes:
     def post(self, call: ApiCall) -> None:
         call.parameters()
         txn = txn_of(json_body(call.request))
-        self._node.txn(txn, partial(answer, call, txn))
+        check_txn(call.principal, txn)
+        principal, answered = call.principal, partial(answer, call, txn)
+        if principal.stored_bytes and not txn.is_read_only:
+            check_stored(self._node, principal, put_bytes(txn))
+        self._node.txn(txn, self._node.quotas.charging(principal, txn, answered))
+
+
+def put_bytes(txn: Txn) -> int:
+    """Keys and values that it puts, by whichever of its branches puts more."""
+    branches = [[each for each in branch if isinstance(each, Put)] for branch in (txn.then, txn.otherwise)]
+    return max(sum(len(put.key) + len(put.value) for put in branch) for branch in branches)
 
 
 def txn_of(body: bytes) -> Txn:

@@ -14,11 +14,11 @@ import msgspec
 
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.testing import ClusterNode, clean_environment
+from epoxy.transport.limits import LINKS_PATH
 from epoxy.transport.peers.auth import OPERATOR, sign, wall_ms
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import LinkChange
 
-LINKS_PATH = "/v2/admin/links"
 LINKS_S = 20.0
 """For a node on this machine to change its links: milliseconds, unless the machine is overloaded."""
 
@@ -53,10 +53,10 @@ class RegionNode(ClusterNode):
         """Asks the node to change its end of the links, signed with the cluster's secret."""
         body = msgspec.json.encode(LinkChange(cut=sorted(cut), heal=sorted(heal)))
         header = SignedHeader(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
-        signature, _ = sign(secret, header, LINKS_PATH.encode(), body)
+        signature, _ = sign(secret, header, LINKS_PATH, body)
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=LINKS_S)
         try:
-            connection.request("POST", LINKS_PATH, body, {"authorization": signature.decode()})
+            connection.request("POST", LINKS_PATH.decode(), body, {"authorization": signature.decode()})
             answer = connection.getresponse()
             text = answer.read().decode("utf-8", "replace")
         except OSError as error:

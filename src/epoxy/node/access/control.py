@@ -68,6 +68,8 @@ class AccessControl:
         self.is_open = is_open
         self.generation = 0
         """Changes with everything that is in force here: clients that were let in are looked up again."""
+        self.watchers: list[Callable[[], None]] = []
+        """Called when it has changed."""
         self.table = AccessTable()
         self.version = 0
         """Of the value in the cluster that the table was read from; 0: there is none."""
@@ -187,6 +189,8 @@ class AccessControl:
     def _renew(self) -> None:
         self._index = PrincipalIndex(self.table, self._now_s())
         self.generation += 1
+        for watcher in self.watchers:
+            watcher()
 
     def _now_s(self) -> int:
         return int(self._unix_s())

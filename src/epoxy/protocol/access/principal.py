@@ -14,6 +14,7 @@ class Principal:
         "_prefixes",
         "calls",
         "grant",
+        "granted",
         "name",
         "operates",
         "reads",
@@ -30,6 +31,7 @@ class Principal:
         self.name = grant.name
         self._prefixes = grant.prefixes
         self._pools = frozenset(grant.pools)
+        self.granted = satisfies(grant.roles, Access.ANY)
         self.reads = satisfies(grant.roles, Access.READ)
         self.writes = satisfies(grant.roles, Access.WRITE)
         self.works = satisfies(grant.roles, Access.WORK)
@@ -61,8 +63,12 @@ class Principal:
         return self.calls and (not self._prefixes or actor.startswith(self._prefixes))
 
     def may_work(self, namespace: str, pool: str) -> bool:
-        """A pool stands for those of that name in all namespaces, or, as `namespace/pool`, for one."""
-        return self.works and (not self._pools or pool in self._pools or f"{namespace}/{pool}" in self._pools)
+        """A pool stands for those of that name in all namespaces, or, as `namespace/pool`, for one. So a name with a
+        slash in it is none of them."""
+        if not self._pools:
+            return self.works
+        is_plain = "/" not in namespace and "/" not in pool
+        return self.works and is_plain and (pool in self._pools or f"{namespace}/{pool}" in self._pools)
 
 
 def satisfies(roles: Iterable[AccessRole], access: Access) -> bool:
@@ -88,3 +94,6 @@ SHOWN_PREFIXES = 3
 
 OPEN = Principal(Grant(name="", roles=tuple(AccessRole)))
 """Every client of a node that asks for no tokens."""
+
+STRANGER = Principal(Grant(name="", roles=()))
+"""A client that has shown nothing, or nothing that was looked at."""

@@ -107,11 +107,21 @@ class HttpConnection(asyncio.Protocol):
         self._expect(ConnectionPhase.NOTHING)
         self.advance()
 
-    def cache_response(self, exchange: Exchange, answer: bytes) -> None:
-        request = exchange.request
+    def cache_response(self, exchange: Exchange, answer: bytes, lasting: tuple[bytes, ...]) -> None:
+        request, cache, memo = exchange.request, self._connections.response_cache, self._header_memo
         if request.method == "GET" and not request.query and not exchange.close:
-            self._connections.response_cache.keep(request.path, answer)
-            self._header_memo.lasting |= request.headers is self._header_memo.headers
+            cache.keep(request.path, answer)
+            if request.headers is memo.headers and exchange.generation == cache.generation:
+                memo.lasting, memo.generation = lasting, cache.generation
+
+    def shrink(self, exchange: Exchange, size: int) -> None:
+        exchange.size -= size
+        self._account.add(-size)
+
+    @property
+    def address(self) -> str:
+        found = self._transport.get_extra_info("peername")
+        return str(found[0]) if isinstance(found, tuple) else ""
 
     def switch(self, exchange: Exchange, session: PeerSession, handler: FrameHandler) -> None:
         first = exchange is self._exchanges[0] and not self._in_later_turn

@@ -37,8 +37,15 @@ class Owner(Protocol):
     def mark_as_operator(self) -> bool:
         """The client has proved to be an operator. False: there are too many of them."""
 
-    def cache_response(self, exchange: "Exchange", answer: bytes) -> None:
+    def cache_response(self, exchange: "Exchange", answer: bytes, lasting: tuple[bytes, ...]) -> None:
         """The same request will have this answer for ever."""
+
+    @property
+    def address(self) -> str:
+        """Of the client, as text."""
+
+    def shrink(self, exchange: "Exchange", size: int) -> None:
+        """The exchange holds so many bytes less."""
 
     def attach_stream(self, stream: "Stream") -> None:
         """The answer is sent in pieces until the stream is closed."""
@@ -56,14 +63,25 @@ class Owner(Protocol):
 class Exchange:
     """One request and its one answer. An answer is ignored if the connection is lost. `size`: bytes that the connection
     holds for the request; `unsent`: bytes of the answer while it waits for earlier ones; `shared`: headers that every
-    answer to this client has (CORS)."""
+    answer to this client has (CORS); `generation`: the cache's when the request came."""
 
-    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "shared", "size", "stream_open", "unsent")
+    __slots__ = (
+        "_connection",
+        "_pieces",
+        "answered",
+        "close",
+        "generation",
+        "request",
+        "shared",
+        "size",
+        "stream_open",
+        "unsent",
+    )
 
     def __init__(self, request: HttpRequest, connection: Owner, close: bool) -> None:
         self.request = request
         self.close = close
-        self.size = self.unsent = 0
+        self.size = self.unsent = self.generation = 0
         self.answered = False
         self.stream_open = False
         self.shared: Headers = ()
@@ -77,15 +95,16 @@ class Exchange:
         *,
         content_type: bytes = b"application/octet-stream",
         headers: Headers = (),
-        lasting: bool = False,
+        lasting: tuple[bytes, ...] = (),
     ) -> None:
-        """`lasting`: the answer can never change, and may be cached for ever, for clients without a page's origin."""
+        """`lasting`, if not empty: the answer can never change, and may be cached for ever, for clients without a
+        page's origin. This one may have cached answers for all addresses that begin like one of these."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if (connection := self._connection) is None:
             return
         if self.shared:
-            headers, lasting = (*headers, *self.shared), False
+            headers, lasting = (*headers, *self.shared), ()
         framing = b"" if status in response.WITHOUT_BODY else response.length(len(body))
         start = response.head(status, content_type, headers, framing=framing, close=self.close)
         silent = not framing or self.request.method == "HEAD"
@@ -93,7 +112,7 @@ class Exchange:
         self.unsent = len(start) if silent else len(start) + len(body)
         connection.count_unsent(self.unsent)
         if lasting:
-            connection.cache_response(self, b"".join(self._pieces))
+            connection.cache_response(self, b"".join(self._pieces), lasting)
         connection.advance()
 
     def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
@@ -163,6 +182,18 @@ class Exchange:
     def admit_operator(self) -> bool:
         """The client of a connection on trial has proved to be an operator, and is served. False: too many are."""
         return self._connection is not None and self._connection.mark_as_operator()
+
+    @property
+    def address(self) -> str:
+        """Of the client, as text; empty if the connection is lost."""
+        return self._connection.address if self._connection is not None else ""
+
+    def drop_body(self) -> None:
+        """The request is refused, and the answer waits: its body is not held for so long."""
+        size, request = len(self.request.body), self.request
+        if size and self._connection is not None:
+            self.request = HttpRequest(request.method, request.path, request.query, request.headers, b"")
+            self._connection.shrink(self, size)
 
     @property
     def flowing(self) -> bool:

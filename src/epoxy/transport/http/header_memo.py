@@ -16,26 +16,31 @@ BLOCK_BYTES = 2048
 SPECIAL = (b"content-length", b"transfer-encoding", b"expect")
 """Headers that announce a body. A request with one of them is not remembered."""
 
+EVERYWHERE = (b"/",)
+"""How all addresses begin."""
+
 TARGET = re.compile(rb"/[!-~]*")
 """Addresses that need no further checks."""
 
 
 class HeaderMemo:
-    """`block`: all bytes after the address, up to the empty line. `lasting`: an answer to a request with these headers
-    was cached for ever."""
+    """`block`: all bytes after the address, up to the empty line. `lasting`: how the addresses begin whose cached
+    answers a client with these headers may have; none before an answer to such a request was cached. That holds while
+    `generation` is the cache's."""
 
-    __slots__ = ("block", "headers", "lasting")
+    __slots__ = ("block", "generation", "headers", "lasting")
 
     def __init__(self) -> None:
         self.block = b""
         self.headers: Headers = {}
-        self.lasting = False
+        self.lasting: tuple[bytes, ...] = ()
+        self.generation = 0
 
     def learn(self, piece: bytes, target: bytes, headers: Headers) -> None:
         """`piece` was exactly one request, for `target`."""
         head = GET + target
         if piece.startswith(head) and len(piece) - len(head) <= BLOCK_BYTES and headers.keys().isdisjoint(SPECIAL):
-            self.block, self.headers, self.lasting = piece[len(head) :], headers, False
+            self.block, self.headers, self.lasting = piece[len(head) :], headers, ()
 
     def target(self, piece: bytes) -> bytes | None:
         """The address in `piece`, which begins with GET, if all after it is the same as the last time."""

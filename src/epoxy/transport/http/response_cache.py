@@ -18,12 +18,14 @@ class ResponseCache:
     """In two generations: an entry that is not used while one of them fills up is evicted.
 
     A hot path may look into `young` directly; `find` looks into both. Callers count the answers they take from here in
-    `served`.
+    `served`. Entries are answers to anyone who may read them: `generation` rises whenever rights may have changed, and
+    a connection that was found to have some has to be checked again.
     """
 
     def __init__(self, generation_bytes: int = GENERATION_BYTES) -> None:
         self.young: dict[bytes, bytes] = {}
         self.served = 0
+        self.generation = 0
         self._old: dict[bytes, bytes] = {}
         self._generation_bytes = generation_bytes
         self._young_bytes = 0
@@ -45,6 +47,10 @@ class ResponseCache:
             self._old, self.young, self._young_bytes = self.young, {}, 0
         self.young[request] = answer
         self._young_bytes += size
+
+    def rights_changed(self) -> None:
+        """Connections have to show again that they may read."""
+        self.generation += 1
 
     def clear(self) -> None:
         """Drop every cached response."""

@@ -190,9 +190,10 @@ class HttpServer(HttpConnection):
         if target is None or self._full or connections.draining or len(data) > self._limits.head_bytes:
             return False
         if memo.lasting and not self._exchanges:
-            answer = connections.response_cache.young.get(target)
-            if answer is not None:
-                connections.response_cache.served += 1
+            cache = connections.response_cache
+            answer = cache.young.get(target)
+            if answer is not None and memo.generation == cache.generation and target.startswith(memo.lasting):
+                cache.served += 1
                 self._transport.write(answer)
                 self._read_deadline = connections.now + self._limits.idle_timeout_s
                 if self._write_paused:
@@ -209,6 +210,7 @@ class HttpServer(HttpConnection):
         return True
 
     def _accept(self, exchange: Exchange) -> None:
+        exchange.generation = self._connections.response_cache.generation
         self._exchanges.append(exchange)
         self._expect(ConnectionPhase.NOTHING if exchange.close else ConnectionPhase.REQUEST)
         if self._unserved or not self._may_serve:

@@ -7,15 +7,9 @@ the way back takes the rest of the round trip.
 
 from collections.abc import Callable, Mapping
 
-import msgspec
 from msgspec import Struct
 
-from epoxy.codec import json_text
-from epoxy.model.errors import CodecError
 from epoxy.ports import Clock
-from epoxy.transport.http.exchange import Exchange
-from epoxy.transport.http.response import JSON
-from epoxy.transport.peers.auth import OPERATOR, BadSignature, Verifier
 
 EARLY_MS = 0.5
 """How much too early a timer fires on average: the event loop rounds to whole milliseconds."""
@@ -29,6 +23,15 @@ class Cut(Struct, frozen=True, kw_only=True):
 
 
 WHOLE = Cut()
+
+
+class LinkChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An order to change links, in JSON. A peer in both lists is healed first."""
+
+    heal: list[int] = []
+    cut: list[int] = []
+    sends: bool = False
+    hears: bool = False
 
 
 class Link:
@@ -50,6 +53,12 @@ class Link:
 
     def heal(self, peer: int) -> None:
         self._cuts.pop(peer, None)
+
+    def apply(self, change: LinkChange) -> None:
+        for peer in change.heal:
+            self.heal(peer)
+        for peer in change.cut:
+            self.cut(peer, sends=change.sends, hears=change.hears)
 
     def sends(self, peer: int) -> bool:
         return self._cuts.get(peer, WHOLE).sends
@@ -81,50 +90,3 @@ class Link:
 
     def state(self) -> dict[str, Cut]:
         return {str(peer): cut for peer, cut in sorted(self._cuts.items())}
-
-
-class LinkChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a request to change links. A peer in both lists is healed first."""
-
-    heal: list[int] = []
-    cut: list[int] = []
-    sends: bool = False
-    hears: bool = False
-
-
-changes = msgspec.json.Decoder(LinkChange)
-
-
-class LinkAdmin:
-    """The handler of `POST /v2/admin/links`, which the operator signs with the cluster's secret."""
-
-    def __init__(self, link: Link, verifier: Verifier, peers: Callable[[], frozenset[int]]) -> None:
-        self._link = link
-        self._verifier = verifier
-        self._peers = peers
-
-    def __call__(self, exchange: Exchange) -> None:
-        request = exchange.request
-        try:
-            signed = self._verifier.verify(request.headers, request.path, request.body)
-            change = json_text.decode(changes, request.body)
-        except BadSignature as refusal:
-            exchange.fail(401, "unauthenticated", str(refusal))
-            return
-        except CodecError as error:
-            exchange.fail(400, "bad_request", str(error))
-            return
-        if signed.header.sender != OPERATOR:
-            exchange.fail(403, "forbidden", "only the operator changes links")
-        elif strangers := {*change.heal, *change.cut} - self._peers():
-            exchange.fail(404, "unknown_peer", f"no peers of this node: {sorted(strangers)}")
-        else:
-            self._apply(change)
-            body = msgspec.json.encode({"cut": self._link.state()})
-            exchange.respond(200, body, content_type=JSON, headers=(self._verifier.answer(signed, 200, body),))
-
-    def _apply(self, change: LinkChange) -> None:
-        for peer in change.heal:
-            self._link.heal(peer)
-        for peer in change.cut:
-            self._link.cut(peer, sends=change.sends, hears=change.hears)
