@@ -19,7 +19,7 @@ def vote(node: str, epoch: int) -> Message:
 
 
 def bound(epoch: int = 7) -> EpochBound:
-    return EpochBound(epoch, START_MS)
+    return EpochBound("a", epoch, START_MS)
 
 
 def test_one_node_is_believed_what_elections_can_have_made_and_no_more() -> None:
@@ -44,12 +44,25 @@ def test_what_a_majority_does_not_say_at_the_same_time_does_not_count() -> None:
     assert not here.admits(vote("c", 1 << 50), LISTS, START_MS)
 
 
-def test_during_a_change_it_takes_a_majority_of_both_lists() -> None:
-    both = joint("abc", "abcde")
-    here = bound()
-    assert not here.admits(vote("b", 1 << 50), both, START_MS)
-    assert not here.admits(vote("d", 1 << 50), both, START_MS)
+def test_during_a_change_a_majority_of_one_list_is_enough() -> None:
+    """Of those who join, none knows the epoch: they learn it from the old list."""
+    both = joint("abc", "acde")
+    here = EpochBound("d", 1, START_MS)
+    assert not here.admits(vote("a", 1 << 50), both, START_MS)
     assert here.admits(vote("c", 1 << 50), both, START_MS)
+
+
+def test_of_an_even_list_half_of_all_is_most_of_the_others() -> None:
+    """With one node down and this one without a record, those two and this one are the majority that must elect."""
+    four = first(config_of("abcd"))
+    here = EpochBound("d", 1, START_MS)
+    assert not here.admits(vote("a", 1 << 50), four, START_MS)
+    assert here.admits(vote("c", 1 << 50), four, START_MS)
+
+
+def test_of_two_nodes_neither_can_use_up_the_epochs_of_the_other() -> None:
+    two = first(config_of("ab"))
+    assert not bound().admits(vote("b", 1 << 50), two, START_MS)
 
 
 def test_an_impossible_epoch_is_not_believed_of_all_together() -> None:

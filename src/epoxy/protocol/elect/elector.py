@@ -48,7 +48,7 @@ class Elector(ElectorState):
         self.order: Order = Fence()
         self.implausible = 0
         """Messages ignored because of an epoch, or the number of a list, that cannot be."""
-        self._epoch_bound = EpochBound(self.highest_epoch, now_ms)
+        self._epoch_bound = EpochBound(me, self.highest_epoch, now_ms)
         self._ordered_ms = now_ms
         self._sent_state: ServerState | None = None
 

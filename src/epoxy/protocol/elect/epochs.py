@@ -6,7 +6,8 @@ An epoch is believed if it is possible (`LAST_EPOCH`), and
 
 1. at most the one this process started with, plus AWAY for the elections before it started, plus one for each
    millisecond since; or
-2. reported, now, by a majority of the nodes, this one not counted.
+2. reported, now, by a majority of the other nodes of a list that counts, and by two at least. One list is enough: those
+   who join in a change know no epoch yet, and the old list's majority is all there is to learn it from.
 
 Safety does not depend on it: a message that is not believed is a lost message. Liveness does: by rule 1 a node that was
 away for 136 years with an election a second learns the present epoch from any other; by rule 2 from a majority, however
@@ -30,9 +31,10 @@ MOST_CHANGES = 1 << 20
 
 
 class EpochBound:
-    """Of one process. `epoch`: the one it starts with."""
+    """Of one process of the node `me`. `epoch`: the one it starts with."""
 
-    def __init__(self, epoch: int, now_ms: int) -> None:
+    def __init__(self, me: str, epoch: int, now_ms: int) -> None:
+        self._me = me
         self._epoch = epoch
         self._since_ms = now_ms
         self._reported: dict[str, int] = {}
@@ -45,7 +47,7 @@ class EpochBound:
             return False
         if is_plausible(epoch, self._epoch, now_ms - self._since_ms):
             return True
-        if not is_common(epoch, self._reported, lists):
+        if not is_common(epoch, self._reported, lists, self._me):
             return False
         self._epoch, self._since_ms = epoch, now_ms
         return True
@@ -72,6 +74,8 @@ def is_plausible(epoch: int, start: int, elapsed_ms: int) -> bool:
     return epoch <= start + AWAY + elapsed_ms
 
 
-def is_common(epoch: int, reported: Mapping[str, int], lists: Lists) -> bool:
+def is_common(epoch: int, reported: Mapping[str, int], lists: Lists, me: str) -> bool:
     """Rule 2."""
-    return lists.has_majority([node for node, theirs in reported.items() if epoch <= theirs <= LAST_EPOCH])
+    having = {node for node, theirs in reported.items() if epoch <= theirs <= LAST_EPOCH}
+    others = [each.ids - {me} for each in lists.counted]
+    return any(len(each & having) >= max(2, len(each) // 2 + 1) for each in others)
