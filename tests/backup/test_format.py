@@ -16,6 +16,7 @@ from epoxy.backup.format import (
     encode_block,
     is_carried,
 )
+from epoxy.model.access import ACCESS_KEY, USAGE_KEYS
 from epoxy.model.actors import RESERVATION_KEYS
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
 from epoxy.model.errors import BackupError
@@ -101,4 +102,4 @@ def test_of_the_clusters_own_keys_only_reservations_of_names_are_carried() -> No
     assert is_carried(b"a")
     assert is_carried(b"\xfe\xff")
     assert is_carried(RESERVATION_KEYS + b"x")
-    assert not any(map(is_carried, (CONFIG_KEY, CHANGE_REQUEST_KEY, end_key(0))))
+    assert not any(map(is_carried, (CONFIG_KEY, CHANGE_REQUEST_KEY, end_key(0), ACCESS_KEY, USAGE_KEYS + b"1")))

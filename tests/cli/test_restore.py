@@ -73,6 +73,13 @@ def test_it_says_what_was_restored_and_what_comes_next(place: Path) -> None:
     assert "holds the rows of replica 1; a backup is restored into an empty one" in again.stderr
 
 
+def test_it_says_that_no_token_is_accepted(place: Path) -> None:
+    (place / "epoxy.toml").write_text(FILE + '[access]\nauth = "tokens"\n')
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert "a backup has no grants, so no token is accepted: `epoxy auth init`" in done.stdout
+
+
 def test_a_dry_run_writes_nothing_and_names_the_same_cluster(place: Path) -> None:
     tried = json.loads(run("--dry-run", "--json").stdout)
     assert not (place / "data").exists()

@@ -119,7 +119,8 @@ class Block(Struct, frozen=True, gc=False):
 
 def is_carried(key: bytes) -> bool:
     """Whether a backup has this key. Of the cluster's own keys it has those that reserve names of actors; members,
-    requests to change them and ends of terms belong to the cluster it was made of."""
+    requests to change them, ends of terms, grants and what was counted for them belong to the cluster it was made
+    of."""
     return key < FIRST_SYSTEM_KEY or key.startswith(RESERVATION_KEYS)
 
 

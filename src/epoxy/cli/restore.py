@@ -54,6 +54,8 @@ def restore(
     The whole file is verified before the first row is written. Interrupted, it leaves nothing that a node would start
     with; run it again.
 
+    Tokens and grants of the old cluster are not in a backup: `epoxy auth init` makes the first token of the new one.
+
     \b
     Actors stay with the datacenter of the same name. If the new cluster has none of that name:
       --actors-of eu-west-1=eu-central-1    gives them to another
@@ -177,3 +179,5 @@ def report(settings: Settings, found: Survey, done: Restored, *, dry_run: bool) 
         left = ", ".join(f"{member.datacenter} ({member.id})" for member in others)
         click.echo(f"next: the same command on {left}, each with its own file; then start them all")
     click.echo(f'write cluster.id = "{done.cluster}" into the files: members that are added later need it')
+    if settings.access.auth == "tokens":
+        click.echo("a backup has no grants, so no token is accepted: `epoxy auth init`, on a node, makes the first one")
