@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import sha256
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import uvloop
@@ -33,6 +33,7 @@ from epoxy.model.writes import (
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
 from epoxy.node.keys.driver import UNCHANGED, Change
+from epoxy.node.process.config import AccessSettings
 from epoxy.node.service import Node
 from epoxy.protocol.access.grants import PrincipalIndex
 from epoxy.protocol.access.principal import Principal
@@ -299,8 +300,9 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 class Cluster:
     """Replicas on one event loop. A message takes a turn of it, so rivals interleave; who is `down` is unreachable."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, auth: Literal["tokens", "open"] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._auth = auth
         self._dice = Random(7)
         self.config = first_epoch(tuple(range(1, n + 1)))
         self.messages = 0
@@ -311,6 +313,7 @@ class Cluster:
 
     def _node(self, n: int, me: int) -> Node:
         settings = settings_of(n, writes_in_flight=1000, reads_in_flight=1000)
+        settings = msgspec.structs.replace(settings, access=AccessSettings(auth=self._auth))
         settings = msgspec.structs.replace(settings, node=msgspec.structs.replace(settings.node, id=me))
         return Node(settings, MemoryStore(), self, self, self, self.alarm)
 
@@ -359,9 +362,11 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def cluster(n: int = 3) -> AsyncIterator[tuple[Cluster, list[int]]]:
+async def cluster(
+    n: int = 3, auth: Literal["tokens", "open"] | None = None
+) -> AsyncIterator[tuple[Cluster, list[int]]]:
     """The cluster, and the port of each replica's door."""
-    built = Cluster(n)
+    built = Cluster(n, auth)
     doors = [RespServer(node) for node in built.nodes.values()]
     servers = [await door.serve("127.0.0.1", 0) for door in doors]
     try:
