@@ -47,7 +47,6 @@ class RespConnection(RespSession, asyncio.Protocol):
         self.reader = CommandReader(UNAUTHENTICATED)
         self._access = server.node.access
         self._generation = self._access.generation
-        self._certificate: tuple[str, ...] = ()
         self._credential: Credential = nothing_shown
         self._reads_unchecked = False
         """Whether any cached value may be given to this client, without a look at its key."""
@@ -85,7 +84,6 @@ class RespConnection(RespSession, asyncio.Protocol):
         self.address = spelled(transport.get_extra_info("peername"))
         self.local_address = spelled(transport.get_extra_info("sockname"))
         self.certificate_names = certificate_names(transport.get_extra_info("peercert"))
-        self._certificate = certificate_names(transport.get_extra_info("peercert"))
         self.forget()
         self._server.connections[self.id] = self
 
@@ -154,7 +152,9 @@ class RespConnection(RespSession, asyncio.Protocol):
         return principal is not None
 
     def forget(self) -> None:
-        credential = open_to_all if self._access.is_open else partial(self._access.of_certificate, self._certificate)
+        credential = (
+            open_to_all if self._access.is_open else partial(self._access.of_certificate, self.certificate_names)
+        )
         self._become(credential(), credential)
 
     def _identify_again(self) -> None:
