@@ -157,7 +157,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _end_if_over(self) -> None:
         assert self._session is not None
         assert self._transport is not None
-        if self._reader.fault is not None:
+        if self._reader.fault is not None and not self._session.closing:
             self._transport.write(resp.error(f"ERR Protocol error: {self._reader.fault}"))
         if self._reader.fault is not None or self._session.closing:
             self._transport.close()

@@ -11,7 +11,7 @@ follows could be trusted. The acceptor sends no frames.
 
 from collections.abc import Sequence
 
-from epoxy.codec.resp import CommandReader
+from epoxy.codec.resp import CommandReader, array, bulk
 from epoxy.codec.seals import Seals
 from epoxy.model.errors import CodecError, InvalidValue
 from epoxy.protocol.elect import codec, handshake
@@ -96,7 +96,7 @@ def is_sealed(seals: Seals, frame: Sequence[bytes]) -> bool:
 
 
 def words_of(data: bytes) -> list[bytes]:
-    """Of data that is exactly one array."""
+    """Of data that is exactly one array, in its one spelling."""
     words = codec.skim(data)
     if words is not None:
         return words
@@ -104,7 +104,7 @@ def words_of(data: bytes) -> list[bytes]:
     commands = reader.feed(data)
     if reader.fault is not None:
         raise reader.fault
-    if len(commands) != 1 or not reader.at_rest:
+    if len(commands) != 1 or array([bulk(word) for word in commands[0]]) != data:
         raise InvalidValue("not exactly one message in a frame")
     return commands[0]
 
