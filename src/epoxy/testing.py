@@ -19,15 +19,25 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
 from epoxy.client import AsyncClient, Client, Status
-from epoxy.model.api import Newcomer
-from epoxy.model.errors import InvalidRequest, Unavailable
+from epoxy.client.auth_calls import init_auth
+from epoxy.client.calls import Call, get_json
+from epoxy.client.pool import ask_once
+from epoxy.client.responses import read_json
+from epoxy.model.access import AccessRole
+from epoxy.model.api import Newcomer, NodeProbe
+from epoxy.model.errors import AccessRefused, InvalidRequest, Unavailable
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
+from epoxy.transport.limits import PROBE_PATH
+from epoxy.transport.peers.operator_header import operator_authorization
+
+T = TypeVar("T")
 
 START_S = 60.0
 """For all nodes to connect. It takes well under a second; on a busy machine many times that."""
@@ -39,6 +49,12 @@ CHANGE_S = 90.0
 """For members to change. A few thousand keys take a second or two."""
 
 POLL_S = 0.02
+SLOW_POLL_S = 0.2
+"""Between two requests that may be refused for want of a token: a node counts those, and slows them down."""
+
+CALL_S = 10.0
+"""For one signed request: making a token takes a round trip or two."""
+
 LOG_LINES = 20
 """Last lines of the log of a node that failed, shown with the error."""
 
@@ -61,6 +77,9 @@ class ClusterNode:
         self.config = folder / f"{datacenter}.toml"
         self.log = folder / f"{datacenter}.log"
         self.data_dir = folder / datacenter
+        self.secret = folder / "secret"
+        self.token = ""
+        """What clients made here show; empty, if the node asks for none."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -107,25 +126,61 @@ class ClusterNode:
             self.stop()
         self.start()
 
-    def client(self, *, timeout: float = START_S) -> Client:
-        """For this node alone."""
-        return Client(self.url, timeout=timeout)
+    def client(self, *, timeout: float = START_S, token: str | None = None) -> Client:
+        """For this node alone. `token`: another one than the cluster's."""
+        return Client(self.url, timeout=timeout, token=self.token if token is None else token)
+
+    def init_auth(self, name: str = "admin") -> str:
+        """A token for an operator, made with the cluster's secret, as `epoxy auth init` makes one. Waits until the node
+        is ready."""
+        call, deadline = init_auth(name), time.monotonic() + START_S
+        while True:
+            try:
+                return self._signed(call).token
+            except Unavailable:
+                self._check_patience(deadline, "ready")
+                time.sleep(SLOW_POLL_S)
+
+    def probe(self) -> NodeProbe:
+        """What the node says of itself to a holder of the secret: also one that is no member, and knows no tokens."""
+        return self._signed(get_json(PROBE_PATH.decode(), partial(read_json, NodeProbe)))
+
+    def wait_until_in(self, states: Collection[str], words: str) -> None:
+        """As `wait_until`, for a node that knows no tokens yet."""
+        deadline = time.monotonic() + START_S
+        while True:
+            with suppress(Unavailable):
+                if self.probe().state in states:
+                    return
+            self._check_patience(deadline, words)
+            time.sleep(SLOW_POLL_S)
+
+    def _signed(self, call: Call[T]) -> T:
+        secret = self.secret.read_bytes().strip()
+        signature = operator_authorization(secret, self.id, call.target, call.body or b"")
+        return ask_once(self.url, call, signature, timeout=CALL_S)
 
     def wait_until(self, condition: Callable[[Status], bool], words: str) -> None:
         deadline = time.monotonic() + START_S
         with self.client(timeout=2.0) as client:
             while not self._holds(client, condition):
-                if not self.running:
-                    raise Unavailable(f"node {self.id} ended before it was {words}:\n{self.last_words()}")
-                if time.monotonic() > deadline:
-                    raise Unavailable(f"node {self.id} was not {words} in {START_S:.0f} s:\n{self.last_words()}")
+                self._check_patience(deadline, words)
                 time.sleep(POLL_S)
+
+    def _check_patience(self, deadline: float, words: str) -> None:
+        if not self.running:
+            raise Unavailable(f"node {self.id} ended before it was {words}:\n{self.last_words()}")
+        if time.monotonic() > deadline:
+            raise Unavailable(f"node {self.id} was not {words} in {START_S:.0f} s:\n{self.last_words()}")
 
     def _holds(self, client: Client, condition: Callable[[Status], bool]) -> bool:
         """The pid is compared, because another process may have taken the port first."""
         try:
             status = client.status()
         except Unavailable:
+            return False
+        except AccessRefused:
+            time.sleep(SLOW_POLL_S)  # a token that is new reaches every node within seconds
             return False
         return status.pid == self.pid and condition(status)
 
@@ -154,9 +209,17 @@ class Cluster:
     """The nodes in order; `cluster.client()` asks `cluster[0]` first."""
 
     def __init__(
-        self, nodes: list[ClusterNode], folder: Path, quorum_policy: QuorumPolicy = QuorumPolicy.OPTIMAL
+        self,
+        nodes: list[ClusterNode],
+        folder: Path,
+        quorum_policy: QuorumPolicy = QuorumPolicy.OPTIMAL,
+        *,
+        auth: bool = False,
     ) -> None:
         self.nodes = nodes
+        self.token = ""
+        """Of a cluster with tokens: one with all roles."""
+        self._auth = auth
         self.folder = folder
         self._founders = tuple(nodes)
         self._known = list(nodes)
@@ -166,19 +229,40 @@ class Cluster:
     def urls(self) -> list[str]:
         return [node.url for node in self.nodes]
 
-    def client(self, first: int = 0, *, timeout: float = START_S) -> Client:
-        """Knows all nodes, and asks `first` first."""
-        return Client(self.urls[first:] + self.urls[:first], timeout=timeout)
+    def client(self, first: int = 0, *, timeout: float = START_S, token: str | None = None) -> Client:
+        """Knows all nodes, and asks `first` first. `token`: another one than that of the cluster, which has all
+        roles."""
+        shown = self.token if token is None else token
+        return Client(self.urls[first:] + self.urls[:first], timeout=timeout, token=shown)
 
-    def async_client(self, first: int = 0, *, timeout: float = START_S) -> AsyncClient:
-        return AsyncClient(self.urls[first:] + self.urls[:first], timeout=timeout)
+    def async_client(self, first: int = 0, *, timeout: float = START_S, token: str | None = None) -> AsyncClient:
+        shown = self.token if token is None else token
+        return AsyncClient(self.urls[first:] + self.urls[:first], timeout=timeout, token=shown)
+
+    def create_token(self, name: str, *roles: str, **limits: Any) -> str:
+        """A token for a test of your own, of a cluster with `auth`. `limits`: as `client.auth.create_token` takes
+        them."""
+        with self.client() as client:
+            made = client.auth.create_token(name, roles, **limits)
+        if made is None:
+            raise InvalidRequest(f"there is a grant named {name!r}")
+        return made.token
 
     def start(self) -> None:
         for node in self.nodes:
             node.start(wait=False)
+        if self._auth:
+            self._init_auth()
         self.wait_until_connected()
         for node in self.nodes:
             node.wait_until(is_settled, "in the first epoch that knows all stores")
+
+    def _init_auth(self) -> None:
+        self.token = self.nodes[0].init_auth()
+        roles = [role.value for role in AccessRole]
+        self.token = self.create_token("test", *roles)
+        for node in self.nodes:
+            node.token = self.token
 
     def wait_until_connected(self) -> None:
         """Until every running node is ready and reaches every other that runs."""
@@ -189,7 +273,8 @@ class Cluster:
 
     def prepare(self) -> ClusterNode:
         """A node that can join; it is not started."""
-        node = newcomer(self.folder, self._founders, self._policy, max(n.id for n in self._known) + 1)
+        node = newcomer(self.folder, self._founders, self._policy, max(n.id for n in self._known) + 1, auth=self._auth)
+        node.token = self.token
         self._known.append(node)
         return node
 
@@ -199,7 +284,7 @@ class Cluster:
         for node in nodes:
             node.start(wait=False)
         for node in nodes:
-            node.wait_until(lambda status: status.state == "new", "there")
+            node.wait_until_in(("new",), "there")
         change_members(member, add=[as_newcomer(node) for node in nodes])
         for node in nodes:
             node.wait_until(lambda status: status.ready, "ready")
@@ -231,21 +316,24 @@ class Cluster:
 
 
 @contextmanager
-def cluster(n: int = 3, *, quorum_policy: str = "optimal", folder: Path | None = None) -> Iterator[Cluster]:
-    """`n` nodes, ready and connected to each other. With `folder` the data stays there afterwards."""
+def cluster(
+    n: int = 3, *, quorum_policy: str = "optimal", folder: Path | None = None, auth: bool = False
+) -> Iterator[Cluster]:
+    """`n` nodes, ready and connected to each other. With `folder` the data stays there afterwards. `auth`: they ask
+    for tokens; `cluster.client()` shows one with all roles, and `cluster.create_token` makes others."""
     if not 1 <= n <= MAX_REPLICAS:
         raise InvalidRequest(f"a cluster has 1 to {MAX_REPLICAS} nodes, not {n}")
     with ExitStack() as stack:
         home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epoxy-test-")))
         home.mkdir(parents=True, exist_ok=True)
         policy = QuorumPolicy(quorum_policy)
-        made = Cluster(lay_out(home, n, policy), home, policy)
+        made = Cluster(lay_out(home, n, policy, auth=auth), home, policy, auth=auth)
         stack.callback(made.stop)
         made.start()
         yield made
 
 
-def lay_out(folder: Path, n: int, policy: QuorumPolicy) -> list[ClusterNode]:
+def lay_out(folder: Path, n: int, policy: QuorumPolicy, *, auth: bool = False) -> list[ClusterNode]:
     """A configuration file for each node, and one secret for all."""
     secret = folder / "secret"
     secret.write_text(secrets.token_hex(32))
@@ -256,14 +344,17 @@ def lay_out(folder: Path, n: int, policy: QuorumPolicy) -> list[ClusterNode]:
         for i in range(1, n + 1)
     ]
     for node in nodes:
-        node.config.write_text(configuration(node, nodes, secret, policy), "utf-8")
+        node.config.write_text(configuration(node, nodes, secret, policy) + access_section(auth), "utf-8")
     return nodes
 
 
-def newcomer(folder: Path, founders: Sequence[ClusterNode], policy: QuorumPolicy, node_id: int) -> ClusterNode:
+def newcomer(
+    folder: Path, founders: Sequence[ClusterNode], policy: QuorumPolicy, node_id: int, *, auth: bool = False
+) -> ClusterNode:
     http, resp = free_ports(2)
     node = ClusterNode(node_id=node_id, datacenter=f"dc-{node_id}", folder=folder, http=http, resp=resp)
-    node.config.write_text(configuration(node, founders, folder / "secret", policy) + "join = true\n", "utf-8")
+    settings = configuration(node, founders, folder / "secret", policy) + "join = true\n" + access_section(auth)
+    node.config.write_text(settings, "utf-8")
     return node
 
 
@@ -276,6 +367,11 @@ def configuration(node: ClusterNode, nodes: Sequence[ClusterNode], secret: Path,
         f'http = "{node.url.removeprefix("http://")}"\nresp = "127.0.0.1:{node.resp_port}"\n\n'
         f'[cluster]\nquorum_policy = "{policy.value}"\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n'
     )
+
+
+def access_section(auth: bool) -> str:
+    """Without one a node is open, because it listens on the loopback alone."""
+    return '\n[access]\nauth = "tokens"\n' if auth else ""
 
 
 def as_newcomer(node: ClusterNode) -> Newcomer:

@@ -1,11 +1,13 @@
 """`epoxy auth` against a fake node: what is asked, what is printed where, and what is refused."""
 
 import json
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from epoxy.model.access import AccessRole
 from tests.cli.commands import Captured, command, in_json
@@ -98,6 +100,13 @@ def test_init_with_another_secret(auth_node: FakeAuthNode, config: Path, capfdbi
     assert "unauthenticated" in err
 
 
+def test_a_name_that_has_one_already(auth_node: FakeAuthNode, capfdbinary: Captured) -> None:
+    auth_node.grants["ci"] = grant("ci", AccessRole.READER)
+    status, out, err = command(["auth", "token", "create", "ci", "--role", "reader"], capfdbinary)
+    assert (status, out) == (3, "")
+    assert err == "epoxy: there is a grant named 'ci'; revoke it first, or rotate its token\n"
+
+
 def test_create_and_list(auth_node: FakeAuthNode, capfdbinary: Captured) -> None:
     words = ["auth", "token", "create", "ci", "--role", "writer", "--role", "worker", "--prefix", "user/"]
     words += ["--pool", "chat", "--expires", "30d", "--requests-per-s", "5", "--stored-mib", "2", "--san", "x"]
@@ -123,6 +132,7 @@ def test_create_in_json(tmp_path: Path, capfdbinary: Captured) -> None:
     assert told["token"].startswith("epx_")
     assert (told["grant"]["name"], told["grant"]["expired"]) == ("ci", False)
     file = tmp_path / "ci.token"
+    words[3] = "ci-2"
     status, told = in_json([*words, "--save", str(file)], capfdbinary)
     assert (status, told["token"], told["saved"]) == (0, None, str(file))
     assert is_private(file)
@@ -197,7 +207,7 @@ def test_show_rotate_and_revoke(auth_node: FakeAuthNode, tmp_path: Path, capfdbi
     status, out, _ = command(["auth", "token", "revoke", "ci"], capfdbinary)
     assert status == 0
     assert "refused everywhere" in out
-    for verb in ("show", "revoke"):
+    for verb in ("show", "revoke", "rotate"):
         status, out, err = command(["auth", "token", verb, "ci"], capfdbinary)
         assert (status, out, err) == (4, "", "epoxy: there is no grant named 'ci'\n")
 
@@ -243,3 +253,36 @@ def test_a_token_that_is_refused_and_one_without_the_role(
         "message": f"{auth_node.url}: about forbidden (forbidden)",
         "definite": True,
     }
+
+
+def test_the_first_token_of_a_node_with_tls(tmp_path: Path, capfdbinary: Captured) -> None:
+    """Its certificate is for the address that others use, not for the one that it is reached at from here."""
+    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    issued = authority.issue_cert("node-1.example.com")
+    issued.configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    for blob in issued.cert_chain_pems:
+        blob.write_to_path(tmp_path / "cert.pem", append=True)
+    with FakeAuthNode(context) as node:
+        port = node.url.rpartition(":")[2]
+        (tmp_path / "secret").write_text("s" * 32)
+        config = tmp_path / "epoxy.toml"
+        config.write_text(
+            f'[node]\nid = 1\ndata_dir = "data"\nhttp = "0.0.0.0:{port}"\n[access]\nauth = "tokens"\n'
+            '[tls]\ncert = "cert.pem"\nkey = "key.pem"\nca = "ca.pem"\n'
+            '[cluster]\nsecret_file = "secret"\n'
+            f'members = [{{id = 1, datacenter = "a", url = "https://node-1.example.com:{port}"}}]\n'
+        )
+        words = ["auth", "init", "--config", str(config)]
+        status, out, err = command(words, capfdbinary)
+        assert (status, len(out.split())) == (0, 1), err
+        status, out, err = command([*words, "--ca", str(tmp_path / "other.pem")], capfdbinary)
+        assert (status, out) == (1, "")
+        assert "certificate" in err
+        listed = ["auth", "token", "list", "--url", f"https://localhost:{port}"]
+        assert command(listed, capfdbinary)[0] == 1, "of no authority that the system knows"
+        status, _, err = command([*listed, "--ca", str(tmp_path / "ca.pem")], capfdbinary)
+        assert status == 1
+        assert "mismatch" in err, "the name is checked"

@@ -30,12 +30,15 @@ class FakeAuthNode(FakeNode):
                 say(request, 200, TokenMade(token=made, grant=self.grants[name]))
             case "POST", "tokens":
                 order = msgspec.json.decode(body, type=GrantOrder)
+                if order.name in self.grants:
+                    request.error(409, "exists")
+                    return
                 self.grants[order.name] = ordered(order)
                 say(request, 201, TokenMade(token=made if order.token else "", grant=self.grants[order.name]))
             case "POST", "tokens/rotate":
                 rotation = msgspec.json.decode(body, type=RotateOrder)
                 if rotation.name not in self.grants:
-                    request.error(400, "bad_request")
+                    request.error(404, "not_found")
                     return
                 ends = [0, int(time.time()) + rotation.keep_s] if rotation.keep_s else [0]
                 self.grants[rotation.name] = msgspec.structs.replace(self.grants[rotation.name], token_ends=ends)

@@ -53,6 +53,7 @@ def test_creating_a_token() -> None:
         "stored_bytes": 1 << 20,
     }
     made = call.read(answer(201, {"token": "epx_x", "grant": GRANT}))
+    assert made is not None
     assert (made.token, made.grant.name, made.grant.roles) == ("epx_x", "ci", [AccessRole.WRITER])
     assert auth_calls.prefix_of(made.grant.prefixes[0]) == b"user/\xff"
 
@@ -66,7 +67,9 @@ def test_rotating_a_token() -> None:
     call = auth_calls.rotate_token("ci", keep_s=3600)
     assert (call.method, call.target) == ("POST", "/v2/auth/tokens/rotate")
     assert msgspec.json.decode(call.body or b"") == {"name": "ci", "keep_s": 3600}
-    assert call.read(answer(200, {"token": "epx_y", "grant": GRANT})).token == "epx_y"
+    made = call.read(answer(200, {"token": "epx_y", "grant": GRANT}))
+    assert made is not None
+    assert made.token == "epx_y"
 
 
 def test_revoking_a_token() -> None:

@@ -39,6 +39,7 @@ STARTS = (
     "from epoxy.envoy import Worker\n",
     "curl -d hello",
     "[node]\n",
+    "epoxy auth init",
 )
 """Every block of the page, as the tests below find them."""
 

@@ -3,6 +3,7 @@
 import os
 import ssl
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -201,6 +202,7 @@ def create(
     call: target.NodeCall,
 ) -> None:
     """Make a token for NAME. It is printed once, alone on stdout, or written to FILE; only its hash is stored.
+    Exit status: 0 made, 3 the name has one already, 77 not an operator.
 
     \b
     Roles:
@@ -234,6 +236,9 @@ def create(
             stored_bytes=(stored_mib or 0) << 20,
             with_token=not no_token,
         )
+    if made is None:
+        click.echo(f"epoxy: there is a grant named {name!r}; revoke it first, or rotate its token", err=True)
+        raise click.exceptions.Exit(target.LOST)
     hand_over(made, file, replace=force, as_json=call.as_json)
 
 
@@ -279,6 +284,8 @@ def rotate(name: str, keep_s: int | None, file: Path | None, call: target.NodeCa
     check_place(file, replace=True)
     with call.client(writes=True) as client:
         made = client.auth.rotate_token(name, keep_s=keep_s or 0)
+    if made is None:
+        refuse_unknown(name)
     hand_over(made, file, replace=True, as_json=call.as_json)
 
 
@@ -304,12 +311,16 @@ def revoke(name: str, call: target.NodeCall) -> None:
 
 def tell_grant(name: str, found: GrantInfo | None, *, as_json: bool) -> None:
     if found is None:
-        click.echo(f"epoxy: there is no grant named {name!r}", err=True)
-        raise click.exceptions.Exit(target.NOT_FOUND)
+        refuse_unknown(name)
     if as_json:
         output.emit_json(grant_json(found))
     else:
         auth_show.tell(found)
+
+
+def refuse_unknown(name: str) -> NoReturn:
+    click.echo(f"epoxy: there is no grant named {name!r}", err=True)
+    raise click.exceptions.Exit(target.NOT_FOUND)
 
 
 def check_place(file: Path | None, *, replace: bool) -> None:

@@ -49,9 +49,9 @@ def create_token(
     stored_bytes: int = 0,
     with_token: bool = True,
     timeout: float | None = None,
-) -> Call[TokenMade]:
-    """A grant and the token for it, which is in this result and nowhere else. `san`: certificates with this name stand
-    for it, too; with `with_token` False they alone do."""
+) -> Call[TokenMade | None]:
+    """A grant and the token for it, which is in this result and nowhere else. None: there is a grant of this name.
+    `san`: certificates with this name stand for it, too; with `with_token` False they alone do."""
     order = GrantOrder(
         name=name,
         roles=[checked_role(role) for role in roles],
@@ -63,13 +63,23 @@ def create_token(
         requests_per_s=requests_per_s,
         stored_bytes=stored_bytes,
     )
-    return post_json(PATH, msgspec.json.encode(order), made, timeout=timeout)
+
+    def read(answer: HttpResponse) -> TokenMade | None:
+        taken = answer.status == 409 and answer.headers.get("epoxy-error") == "exists"
+        return None if taken else made(answer)
+
+    return post_json(PATH, msgspec.json.encode(order), read, timeout=timeout)
 
 
-def rotate_token(name: str, *, keep_s: int = 0, timeout: float | None = None) -> Call[TokenMade]:
-    """Another token for the grant. Its last one is accepted for `keep_s` longer, those before it no more."""
+def rotate_token(name: str, *, keep_s: int = 0, timeout: float | None = None) -> Call[TokenMade | None]:
+    """Another token for the grant. Its last one is accepted for `keep_s` longer, those before it no more. None: there
+    is no such grant."""
+
+    def read(answer: HttpResponse) -> TokenMade | None:
+        return None if says_absent(answer) else made(answer)
+
     order = RotateOrder(name=name, keep_s=keep_s)
-    return post_json(f"{PATH}/rotate", msgspec.json.encode(order), made, timeout=timeout)
+    return post_json(f"{PATH}/rotate", msgspec.json.encode(order), read, timeout=timeout)
 
 
 def revoke_token(name: str, *, timeout: float | None = None) -> Call[GrantInfo | None]:

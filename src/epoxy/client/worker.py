@@ -104,7 +104,7 @@ class Worker:
         self._actors: dict[str, Actor] = {}
         self._send_queue: asyncio.Queue[FromEnvoy] = asyncio.Queue()
         self._left = asyncio.Event()
-        self._was_welcome = False
+        self._was_welcome = self._was_refused = False
         hello = EnvoyHello(
             namespace=namespace, pool=pool, envoy_key=self.key, version=version, weight=weight, slots=slots
         )
@@ -174,8 +174,8 @@ class Worker:
                     reason = await self._talk(socket) or reason
             except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
                 reason = refusal_of(error) or error
-                if isinstance(reason, AccessRefused) and not (self._token.differs_from(shown) or self._was_welcome):
-                    raise reason from None
+                if isinstance(reason, AccessRefused):
+                    level = max(level, self._refused(reason, shown))
             if self.connected.is_set():
                 self.connected.clear()
                 pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
@@ -184,6 +184,14 @@ class Worker:
                 level = logging.INFO
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _refused(self, refusal: AccessRefused, shown: str) -> int:
+        """The level to log it with: a warning, the first time."""
+        if not self._token.differs_from(shown) and not self._was_welcome:
+            raise refusal from None
+        level = logging.INFO if self._was_refused else logging.WARNING
+        self._was_refused = True
+        return level
 
     @contextlib.asynccontextmanager
     async def _open(self) -> AsyncIterator[ClientConnection]:
@@ -214,7 +222,7 @@ class Worker:
                 if self._protocol.connected and self._protocol.welcome is not None:
                     self.datacenter = self._protocol.welcome.datacenter
                     self.connected.set()
-                    self._was_welcome = True
+                    self._was_welcome, self._was_refused = True, False
         finally:
             self._protocol.closed()
             writing.cancel()

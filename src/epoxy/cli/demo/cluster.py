@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from epoxy.cli.demo import tokens
 from epoxy.cli.demo.control import DemoOrder, DemoReply
 from epoxy.cli.demo.plan import SECRET, DemoPlan
 from epoxy.cli.demo.region import RegionNode
@@ -47,6 +48,8 @@ class DemoCluster:
         check_ports(self.nodes)
         for node in self.nodes:
             node.start(wait=False)
+        if self.plan.auth:
+            self._give_tokens()
         for node in self.nodes:
             node.wait_until(lambda _: True, "ready")  # fails early if one ends: the others would wait for it
         for node in self.nodes:
@@ -56,6 +59,11 @@ class DemoCluster:
         for node in self.nodes:
             node.wait_until(lambda status: all_ids <= reached(status), "in touch with the others")
             node.wait_until(is_settled, "in the first epoch that knows all stores")
+
+    def _give_tokens(self) -> None:
+        token = tokens.made(self.plan.folder, self.nodes)
+        for node in self.nodes:
+            node.token = token
 
     def stop(self) -> None:
         """All at once, so that none waits for one that has ended."""
@@ -203,8 +211,9 @@ class DemoCluster:
         node = self.plan.furnish(place)
         check_ports([node])
         member = self._able()
+        node.token = member.token
         node.start(wait=False)
-        node.wait_until(lambda status: status.state in NEWCOMERS, "there")
+        node.wait_until_in(NEWCOMERS, "there")
         self._settle(self.plan.grown(place), [*self.nodes, node])
         epoch = change_members(member, add=[Newcomer(id=node.id, url=node.url, datacenter=place.name)])
         took = f"{time.monotonic() - began:.1f} s"
@@ -296,6 +305,8 @@ class DemoCluster:
             "dir": str(self.plan.folder.absolute()),
             "port_base": self.plan.port_base,
             "wan": self.plan.wan,
+            "auth": "tokens" if self.plan.auth else "open",
+            "tokens": tokens.files(self.plan.folder) if self.plan.auth else {},
             "regions": [self._described(node) for node in self.nodes],
         }
 

@@ -55,6 +55,7 @@ port_base_option = click.option(
     help="Number of regions.  [default: 3, or as in DIR]",
 )
 @click.option("--no-wan", is_flag=True, help="Do not emulate the round trips between AWS regions.")
+@click.option("--auth", is_flag=True, help="Ask clients for tokens. Three are made, in files of DIR.")
 @folder_option
 @port_base_option
 @click.option("--exec", "command", metavar="CMD", help="Run CMD in a shell with EPOXY_URL set, then end the cluster.")
@@ -64,6 +65,7 @@ def demo(
     ctx: click.Context,
     regions: str | None,
     no_wan: bool,
+    auth: bool,
     folder: Path | None,
     port_base: int | None,
     command: str | None,
@@ -72,12 +74,14 @@ def demo(
     """Run a whole cluster on this machine: a process for each region, with the real round-trip times between AWS
     regions on the links. Ctrl-C ends it. The commands below are for a second terminal, while it runs.
 
-    With --exec, exits with the status of CMD; EPOXY_URLS has the addresses of all regions.
+    With --exec, exits with the status of CMD; EPOXY_URLS has the addresses of all regions. With --auth, too,
+    EPOXY_TOKEN_FILE has the token of an application, EPOXY_WORKER_TOKEN_FILE and EPOXY_ADMIN_TOKEN_FILE the others.
 
     \b
     Examples:
       epoxy demo
       epoxy demo --regions 5 --dir ./five
+      epoxy demo --auth
       epoxy demo --no-wan --exec 'epoxy reserve user/ada me && epoxy get user/ada'
       epoxy demo kill eu-west-1
     """
@@ -86,7 +90,7 @@ def demo(
         return
     size = int(regions) if regions is not None else None
     options = DemoOptions(
-        regions=size, port_base=port_base, wan=not no_wan, folder=folder, command=command, as_json=as_json
+        regions=size, port_base=port_base, wan=not no_wan, auth=auth, folder=folder, command=command, as_json=as_json
     )
     try:
         status = run_demo(options)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
-from epoxy.testing import configuration
+from epoxy.testing import access_section, configuration
 from epoxy.transport.wan import aws
 
 REGIONS: dict[int, tuple[str, ...]] = {
@@ -50,6 +50,8 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
 
     folder: Path
     wan: bool
+    auth: bool = False
+    """Whether its nodes ask for tokens."""
 
     @property
     def founders(self) -> tuple[Place, ...]:
@@ -98,7 +100,8 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         node, secret = self._node(place), kept_secret(self.folder)
         settings = configuration(node, [self._node(each) for each in self.founders], secret, QuorumPolicy.OPTIMAL)
         join = "" if place in self.founders else "join = true\n"
-        node.config.write_text(f"{settings}{join}\n[wan]\nemulate = {str(self.wan).lower()}\n", "utf-8")
+        wan = f"\n[wan]\nemulate = {str(self.wan).lower()}\n"
+        node.config.write_text(f"{settings}{join}{wan}{access_section(self.auth)}", "utf-8")
         return node
 
     def _node(self, place: Place) -> RegionNode:
@@ -118,11 +121,11 @@ def kept_secret(folder: Path) -> Path:
     return secret
 
 
-def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool) -> DemoPlan:
+def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool, auth: bool = False) -> DemoPlan:
     """As asked for, else as in the folder, else three regions at the default ports."""
     made = read_manifest(folder)
     if made is None:
-        return DemoPlan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan)
+        return DemoPlan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan, auth=auth)
     if regions not in (None, made.regions):
         raise ConfigError(f"{folder} holds a demo of {made.regions} regions, not {regions}; choose another --dir")
     if port_base not in (None, made.port_base):
@@ -130,7 +133,7 @@ def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool)
             f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
             f" use that, or another --dir"
         )
-    return DemoPlan(folder=folder, wan=wan, **msgspec.structs.asdict(made))
+    return DemoPlan(folder=folder, wan=wan, auth=auth, **msgspec.structs.asdict(made))
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -16,7 +16,7 @@ import click
 from msgspec import Struct
 
 from epoxy.cli import output
-from epoxy.cli.demo import show
+from epoxy.cli.demo import show, tokens
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply
 from epoxy.cli.demo.plan import DemoPlan, plan
@@ -35,6 +35,7 @@ class DemoOptions(Struct, frozen=True, kw_only=True):
     regions: int | None
     port_base: int | None
     wan: bool
+    auth: bool
     folder: Path | None
     command: str | None
     as_json: bool
@@ -54,7 +55,7 @@ def run_demo(options: DemoOptions) -> int:
         folder = options.folder or Path(tempfile.mkdtemp(prefix="epoxy-demo-"))
         if options.folder is None:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        planned = plan(folder, regions=options.regions, port_base=options.port_base, wan=options.wan)
+        planned = plan(folder, regions=options.regions, port_base=options.port_base, wan=options.wan, auth=options.auth)
         cluster = DemoCluster(planned)
         stack.callback(end, cluster)
         demo = Demo(cluster, options)
@@ -98,7 +99,8 @@ class Demo:
 
     def run_command(self, command: str) -> int:
         urls = [node.url for node in self.cluster.nodes]
-        running = subprocess.Popen(command, shell=True, env=command_environment(urls))
+        shown = tokens.files(self.cluster.plan.folder) if self.cluster.plan.auth else {}
+        running = subprocess.Popen(command, shell=True, env=command_environment(urls, shown))
         try:
             while running.poll() is None:
                 self._serve()
@@ -155,10 +157,14 @@ def end(cluster: DemoCluster) -> None:
     cluster.stop()
 
 
-def command_environment(urls: list[str]) -> dict[str, str]:
-    """With the folder of this Python on the path, so that `epoxy` is found."""
+def command_environment(urls: list[str], shown: dict[str, str]) -> dict[str, str]:
+    """With the folder of this Python on the path, so that `epoxy` is found. `shown`: the files of the demo's tokens, of
+    which an application gets its own."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
-    return {**os.environ, "PATH": path, "EPOXY_URL": urls[0], "EPOXY_URLS": ",".join(urls)}
+    given = {f"EPOXY_{name.upper()}_TOKEN_FILE": file for name, file in shown.items()}
+    if shown:
+        given |= {"EPOXY_TOKEN": "", "EPOXY_TOKEN_FILE": shown[tokens.APP]}
+    return {**os.environ, **given, "PATH": path, "EPOXY_URL": urls[0], "EPOXY_URLS": ",".join(urls)}
 
 
 def end_command(running: subprocess.Popen[bytes]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from epoxy.cli.demo import tokens
 from epoxy.cli.demo.plan import PORT_BASE, REGIONS, DemoPlan
 
 NO_REDIS_CLI = (
@@ -28,7 +29,19 @@ def welcome(plan: DemoPlan, demo: dict[str, Any], seconds: float, *, kept: bool)
         *([f"  floor    the round trip to the nearest {quorum}: no fresh key commits sooner"] if plan.wan else []),
         f"  status   {first}/v2/status    metrics  {first}/metrics    API  {first}/openapi.json",
         f"  data     {plan.folder.absolute()} ({'kept' if kept else 'removed at the end'})",
+        *(token_lines(demo["tokens"]) if plan.auth else []),
     ]
+
+
+def token_lines(files: dict[str, str]) -> list[str]:
+    """How to show each token; what it may do."""
+    words = {
+        tokens.APP: "reads and writes keys, creates and asks actors",
+        tokens.WORKER: "hosts actors: in a worker's terminal",
+        tokens.ADMIN: "members, backups, tokens; not the data",
+    }
+    rows = [(f"export EPOXY_TOKEN=$(cat {files[name]})", f"{name}: {may}") for name, may in words.items()]
+    return ["", "Clients are asked for a token. There are three:", *columns(rows[0], rows[1:])]
 
 
 def invitation(plan: DemoPlan, demo: dict[str, Any]) -> list[str]:
@@ -48,12 +61,15 @@ def suggestions(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
     epoxy, second, last = our_name(), regions[1], regions[-1]
     here = "" if plan.port_base == PORT_BASE else f" --url {regions[0]['http']}"
     cli = redis_cli()
-    redis = [f"{cli} -p {last['resp'].rpartition(':')[2]} SET user/ada mine NX GET"] if cli else []
+    asked = 'REDISCLI_AUTH="$EPOXY_TOKEN" ' if plan.auth else ""
+    redis = [f"{asked}{cli} -p {last['resp'].rpartition(':')[2]} SET user/ada mine NX GET"] if cli else []
+    header = '-H "Authorization: Bearer $EPOXY_TOKEN" ' if plan.auth else ""
     return [
+        *([f"export EPOXY_TOKEN=$(cat {tokens.files(plan.folder)[tokens.APP]})"] if plan.auth else []),
         f"{epoxy} reserve user/ada {regions[0]['region']}{here}",
         f"{epoxy} reserve user/ada {second['region']} --url {second['http']}",
         *redis,
-        f"curl {last['http']}/v2/kv/user%2Fada",
+        f"curl {header}{last['http']}/v2/kv/user%2Fada",
         f"{epoxy} demo kill {second['region']}",
         f"{epoxy} reserve user/bob {last['region']} --url {last['http']}",
         f"{epoxy} demo revive {second['region']}",
