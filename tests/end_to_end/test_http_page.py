@@ -78,8 +78,8 @@ def codes_of_the_document() -> set[str]:
 
 
 def test_the_page_and_the_document_know_the_same_error_codes() -> None:
-    elsewhere = {"unauthenticated", "method_not_allowed"}
-    """Peers' routes and wrong methods, which are no operations of the document."""
+    elsewhere = {"method_not_allowed"}
+    """Wrong methods are no operations of the document."""
     definite = {"retry_after_ms", "pipeline"}
     assert codes_of_the_document() == codes_of_the_page() - elsewhere - definite
 
