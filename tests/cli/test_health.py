@@ -8,7 +8,7 @@ import pytest
 from epoxy.cli.health import duration
 from epoxy.cli.main import run
 from tests.cli.visits import peers
-from tests.client.fake import STATUS, FakeNode
+from tests.client.fake import STATUS, FakeNode, problem
 
 Captured = pytest.CaptureFixture[str]
 
@@ -88,6 +88,17 @@ def test_the_doctor_visits_the_peers(node: FakeNode, capsys: Captured) -> None:
         assert run(["doctor", "--json"]) == 1
         told = json.loads(capsys.readouterr().out)
     assert (told["healthy"], told["findings"][0]["severity"]) == (False, "BROKEN")
+
+
+def test_the_doctor_says_which_nodes_it_cannot_ask_at_the_address_of_peers(node: FakeNode, capsys: Captured) -> None:
+    """With `node.peers` a member's url serves no client; that is no illness."""
+    with FakeNode() as other:
+        node.status["peers"] = peers(url=other.url)
+        other.misdeeds.append(problem(421, "wrong_listener", definite=True))
+        assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert f"warning eu-west-1 at {other.url}: not asked, because their urls are addresses for other nodes" in out
+    assert "name all nodes to --url" in out
 
 
 def test_the_doctor_is_content(node: FakeNode, capsys: Captured) -> None:

@@ -50,12 +50,15 @@ def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]
     statuses = [visit.status for visit in visits if visit.status is not None]
     newest = max((status.epoch for status in statuses), default=0)
     for visit in visits:
-        if visit.refused:
+        if visit.refused or visit.is_for_peers:
             continue
         if visit.status is None:
             yield broken(f"{visit.place} does not answer: {visit.reason}", cure(visit.reason, CAUSES_HERE, ABSENT))
         elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):
             yield unready(visit.status, newest)
+    if unasked := [visit.place for visit in visits if visit.is_for_peers]:
+        words = "not asked, because their urls are addresses for other nodes alone (node.peers)"
+        yield warning(f"{', '.join(unasked)}: {words}", "name all nodes to --url, by their node.http or node.admin")
     if serving := sum(status.ready and status.tolerated_failures >= 0 for status in statuses):
         yield fine(f"{serving} of {len(visits)} nodes answer and are ready")
 

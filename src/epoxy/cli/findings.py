@@ -23,7 +23,8 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 class NodeVisit(Struct, frozen=True, kw_only=True):
     """`status` None: it did not answer, for `reason`. `datacenter` is what its peers call it. `clock_ahead_s`: how far
-    its clock is ahead of this machine's. `refused`: it answers, and not to this client."""
+    its clock is ahead of this machine's. `refused`: it answers, and not to this client. `is_for_peers`: its url
+    is an address for other nodes alone (`node.peers`)."""
 
     url: str
     status: Status | None
@@ -31,6 +32,7 @@ class NodeVisit(Struct, frozen=True, kw_only=True):
     datacenter: str = ""
     clock_ahead_s: float | None = None
     refused: bool = False
+    is_for_peers: bool = False
 
     @property
     def place(self) -> str:

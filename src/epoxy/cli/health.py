@@ -11,7 +11,7 @@ from epoxy.cli.groups import SETTINGS
 from epoxy.client import Status
 from epoxy.client.auth_calls import GrantInfo
 from epoxy.model.api import PeerStatus
-from epoxy.model.errors import AccessRefused, ClientError, EpoxyError
+from epoxy.model.errors import AccessRefused, ClientError, EpoxyError, InvalidRequest
 from epoxy.node.process.secret_files import is_open_to_others
 
 VISIT_S = 3.0
@@ -178,11 +178,16 @@ def visit(url: str, datacenter: str = "") -> NodeVisit:
             here = (begun + time.time()) / 2
             ahead = status.clock_s - here if status.clock_s is not None else None
             return NodeVisit(url=url, status=status, clock_ahead_s=ahead)
+    except InvalidRequest as error:
+        is_for_peers = str(error).endswith(f"({WRONG_LISTENER})")
+        return NodeVisit(url=url, status=None, reason=str(error), datacenter=datacenter, is_for_peers=is_for_peers)
     except (ClientError, click.UsageError) as error:
         reason = (error.message if isinstance(error, click.UsageError) else str(error)).removeprefix(f"{url}: ")
         refused = isinstance(error, AccessRefused)
         return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter, refused=refused)
 
+
+WRONG_LISTENER = "wrong_listener"
 
 COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.BROKEN: "red"}
 
