@@ -40,8 +40,8 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     pipelined_bytes: int = 2 * MAX_ENCODED_BYTES
     """Of them together, heads and bodies: the batch that is being answered, and the next."""
     turn_s: float = 0.001
-    """For pipelined requests of one connection before other connections are served. A thousand short reads take ten
-    such turns, and a request waits for one turn of each other connection at most, and the request being served."""
+    """For pipelined requests of one connection before other connections are served; less if many connections wait for
+    a turn (`connections.TurnShare`). A thousand short reads take ten such turns."""
     unsent_bytes: int = 1 << 20
     """Answers of one connection that wait for an earlier one; with more, no further requests are begun: the longest
     value. Bytes the socket does not take have a limit of their own, the transport's (64 KiB)."""

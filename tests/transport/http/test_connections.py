@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.model.messages import AcceptOk
-from epoxy.transport.http.connections import OPERATORS, SWEEP_S, TRIALS, Account, Budget, Connections
+from epoxy.transport.http.connections import OPERATORS, SWEEP_S, TRIALS, Account, Budget, Connections, TurnShare
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
@@ -160,3 +160,12 @@ def test_operators_beyond_the_limit_are_few() -> None:
         await connections.drain(0)
 
     run(story())
+
+
+def test_turns_are_shorter_the_more_connections_wait_for_one() -> None:
+    turns = TurnShare(0.010)
+    assert turns.turn_s(0.001) == 0.001
+    turns.waiting = 9
+    assert turns.turn_s(0.001) == 0.001
+    turns.waiting = 99
+    assert turns.turn_s(0.001) == pytest.approx(0.0001)

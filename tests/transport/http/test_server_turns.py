@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import groupby
 from time import perf_counter
 
 import pytest
@@ -233,3 +234,32 @@ def test_a_stream_is_the_last_answer_and_begins_when_its_turn_comes() -> None:
         assert server.connections.client_budget.bytes == 0
 
     with_server(handler, story, HttpLimits(turn_s=0.0))
+
+
+def order_of_service(together_s: float) -> list[bytes]:
+    """Of two connections that pipeline ten requests each, and have all the time they want but for what they share."""
+    served: list[bytes] = []
+
+    def quick(exchange: Exchange) -> None:
+        served.append(exchange.request.path)
+        exchange.respond(200)
+
+    async def story(server: RunningServer) -> None:
+        server.connections.turns.together_s = together_s
+        clients = [await server.dial() for _ in range(2)]
+        await until(lambda: len(server.connections) == 2)
+        for client, name in zip(clients, (b"/a", b"/b"), strict=True):
+            client.send(get(name) * 10)
+        await until(lambda: len(served) == 20)
+        assert server.connections.turns.waiting == 0
+
+    with_server(quick, story, HttpLimits(turn_s=60))
+    return served
+
+
+def test_connections_share_the_time_of_clients() -> None:
+    """So that a peer's frame waits for one request of each at most, and not for one full turn of each."""
+    served = order_of_service(0.0)
+    assert max(len(list(run)) for _, run in groupby(served[:18])) <= 2, served
+    served = order_of_service(120.0)
+    assert [name for name, _ in groupby(served)] in ([b"/a", b"/b"], [b"/b", b"/a"]), "a planted fault: no sharing"

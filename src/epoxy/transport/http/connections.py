@@ -20,6 +20,24 @@ OPERATORS = 64
 """Connections of operators beyond the limit: a few people, and the tools they run."""
 
 
+TOGETHER_S = 0.010
+"""For pipelined requests of all clients, in one turn of the event loop, before peers are served again: little beside a
+round trip between regions."""
+
+
+class TurnShare:
+    """Time on the event loop for requests that clients pipeline. `waiting`: connections whose requests wait for their
+    next turn. The more there are, the shorter a turn, so that frames of peers, and first requests, do not wait for a
+    full turn of each of them. One request is served in every turn, however short it is."""
+
+    def __init__(self, together_s: float = TOGETHER_S) -> None:
+        self.waiting = 0
+        self.together_s = together_s
+
+    def turn_s(self, longest_s: float) -> float:
+        return min(longest_s, self.together_s / (1 + self.waiting))
+
+
 class OpenConnection(Protocol):
     def sweep(self, now: float) -> None:
         """Close if a time limit has passed."""
@@ -73,6 +91,7 @@ class Connections:
         self.now = 0.0
         self.client_budget = Budget()
         self.peer_budget = Budget()
+        self.turns = TurnShare()
         self.draining = False
         self.response_cache = ResponseCache()
         self._open: set[OpenConnection] = set()

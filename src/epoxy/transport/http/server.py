@@ -230,12 +230,13 @@ class HttpServer(HttpConnection):
     def _begin_turn(self) -> None:
         """The first request is served even if the turn is over by then: a process that gets little CPU must make
         progress, and a peer's handshake cannot wait."""
-        self._turn_ends = perf_counter() + self._limits.turn_s
+        self._turn_ends = perf_counter() + self._connections.turns.turn_s(self._limits.turn_s)
         self._turn_is_fresh = True
 
     def _later_turn(self) -> None:
         """Serve requests that were read in an earlier turn, as many as fit into this one."""
         self._turn_scheduled = False
+        self._connections.turns.waiting -= 1
         if not self._unserved:
             return
         self._begin_turn()
@@ -322,6 +323,7 @@ class HttpServer(HttpConnection):
         self._send_continue()
         if self._unserved and self._has_room and not self._turn_scheduled:
             self._turn_scheduled = True
+            self._connections.turns.waiting += 1
             self._loop.call_soon(self._later_turn)
         if (self._full and self._phase is not ConnectionPhase.NOTHING) != self._read_paused:
             self._toggle_reading()
