@@ -52,6 +52,8 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True):
     """Of the body, if there is one."""
     timeout: float | None = None
     """In seconds, for all of it. None: that of the client."""
+    authorization: str = ""
+    """The value of the header, instead of the client's token."""
 
 
 # Requests: the methods of the clients, with their `timeout`.

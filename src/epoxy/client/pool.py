@@ -125,9 +125,8 @@ class Pool(Generic[C]):
     def _request(self, call: Call[T]) -> bytes:
         if self._closed:
             raise InvalidRequest("this client is closed")
-        return encode_request(
-            self._node, call.method, call.target, call.body, call.accept, call.content_type, self._token.header()
-        )
+        shown = f"Authorization: {call.authorization}\r\n" if call.authorization else self._token.header()
+        return encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type, shown)
 
 
 class BlockingPool(Pool[BlockingConnection]):

@@ -10,7 +10,7 @@ from epoxy.actors.reservation import Reservations
 from epoxy.actors.service import ActorService
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.envoy_session import EnvoySession
-from epoxy.api.http.relay import HttpRelay
+from epoxy.api.http.relay import HttpRelay, RelayEndpoint
 from epoxy.api.http.routes import Route
 from epoxy.api.http.routes_actors import ActorRoutes
 from epoxy.api.metrics import Metrics
@@ -23,6 +23,8 @@ from epoxy.ports import Clock, Dice, Store
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.service import Placement
 from epoxy.transport.http import websocket
+from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.link_context import Identity
 from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
@@ -36,7 +38,8 @@ REFUSED = "the store of this node is refused"
 
 
 class ActorSystem:
-    """`store` and `clock` are the node's own. Other datacenters are found by the configuration in force."""
+    """`store` and `clock` are the node's own. Other datacenters are found by the configuration in force, and what is
+    passed on between them is signed by `identity` and checked by `authenticator`."""
 
     def __init__(
         self,
@@ -48,6 +51,8 @@ class ActorSystem:
         link: Link,
         tls: ContextOf | None,
         metrics: Metrics,
+        identity: Identity,
+        authenticator: Authenticator,
     ) -> None:
         self._node = node
         self._open: set[EnvoySession] = set()
@@ -55,13 +60,14 @@ class ActorSystem:
         self.max_envoys = MAX_ENVOYS
         observer = PlacementMetrics()
         metrics.include(observer)
-        self._relay = HttpRelay(self._url_of, link, tls)
+        self._relay = HttpRelay(self._url_of, link, tls, identity, dice)
         self._relay.connections = descriptors.relay_connections(self._relay.connections)
         self._placement = Placement(store, config, clock, dice, int(time.time() * 1000), observer, owner=node.me)
         self._placement.warn = LOGGER.warning
         here = node.settings.node.datacenter
         self._hosting = Hosting(store, self._placement, clock, dice, here, node.me)
         self._actors = ActorService(Reservations(node, dice, node.me), self._hosting, self._relay, node.me)
+        self._endpoint = RelayEndpoint(self._actors, authenticator)
         self._routes = ActorRoutes(self._actors, node.settings.datacenter_of)
 
     def routes(self) -> list[Route]:
@@ -73,7 +79,7 @@ class ActorSystem:
             access=Access.WORK,
             head=False,
         )
-        routes = [*self._routes.table(), connect]
+        routes = [*self._routes.table(), self._endpoint.route(), connect]
         if self._node.me > MAX_LABEL:
             return [replace(route, handler=refuse) for route in routes]
         return routes

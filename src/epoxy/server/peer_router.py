@@ -54,12 +54,11 @@ class PeerRouter:
     def ids(self) -> frozenset[int]:
         return frozenset(self._replica.config.replica_ids) - {self._replica.me}
 
-    def routes(self, secret: bytes | Keyring, *, certificates: bool) -> list[Route]:
-        cluster = self._node.settings.cluster.id
-        verifier = Verifier(self._replica.me, secret, cluster=cluster)
-        authenticator = Authenticator(
-            verifier, self._gate, link=self._link, certificates=certificates, has_left=self._has_left
-        )
+    def authenticator(self, secret: bytes | Keyring, *, certificates: bool) -> Authenticator:
+        verifier = Verifier(self._replica.me, secret, cluster=self._node.settings.cluster.id)
+        return Authenticator(verifier, self._gate, link=self._link, certificates=certificates, has_left=self._has_left)
+
+    def routes(self, authenticator: Authenticator) -> list[Route]:
         messages = PeerEndpoint(self._handle, authenticator, handler_for=self._handler_for)
         member_rpc = MemberRpcEndpoint(self._answer, authenticator)
         return [

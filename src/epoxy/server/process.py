@@ -150,9 +150,10 @@ class Process:
             signatures = OperatorSignatures(operators)
             self._probes = Probes(self.node, operators, self.certificates.for_dialing, certificates=mutual)
             most = descriptors.connections_per_port(settings.limits.connections)
-            dialing = self.certificates.for_dialing
+            authenticator = self.peer_router.authenticator(self.secrets.peer_keys, certificates=mutual)
             self._actors = ActorSystem(
-                self.node, self._store, clock, dice, settings.placement, self._link, dialing, self.metrics
+                *(self.node, self._store, clock, dice, settings.placement, self._link, self.certificates.for_dialing),
+                *(self.metrics, self._peers.identity, authenticator),
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)
             assert self.node.member is not None, "a process has links to members"
@@ -160,7 +161,7 @@ class Process:
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             more = [
-                *self.peer_router.routes(self.secrets.peer_keys, certificates=mutual),
+                *self.peer_router.routes(authenticator),
                 *self._probes.routes(),
                 *AuthRoutes(self.node.access, signatures).table(),
                 *LinkRoutes(self._link, signatures, self.peer_router.ids).table(),

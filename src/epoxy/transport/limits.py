@@ -17,7 +17,7 @@ RELAY_PATH = b"/v2/actors/relay"
 LINKS_PATH = b"/v2/admin/links"
 """Orders of an operator to the emulated links."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
-SIGNED_PATHS = frozenset((*PEER_PATHS, STREAM_PATH, PROBE_PATH))
+SIGNED_PATHS = frozenset((RELAY_PATH, *PEER_PATHS, STREAM_PATH, PROBE_PATH))
 """Addresses that only peers use, with signed requests."""
 
 

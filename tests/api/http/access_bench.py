@@ -19,11 +19,11 @@ from epoxy.protocol.access.tokens import digest_of, token_of
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.wan.emulation import Link
 from tests.api.http.fake_api import won
+from tests.api.http.http_bench import SECRET as SECRET
 from tests.api.http.http_bench import Answer, FakeNode, ask, proposal
 from tests.node.access.test_control import NOW_S, Desk
 from tests.transport.wan.test_emulation import JumpingClock
 
-SECRET = b"a secret of the whole cluster"
 NOW_MS = 1_800_000_000_000
 
 

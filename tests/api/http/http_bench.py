@@ -55,9 +55,17 @@ from epoxy.transport.http.request import HttpRequest as HttpRequest
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers.auth import Verifier
+from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.keyring import keyring_of
+from epoxy.transport.peers.link_context import Identity
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link
 from tests.api.http.open_access import NoQuotas, OpenAccess
 from tests.protocol.placement.bench import Clock as StillClock
+
+SECRET = b"a secret of the whole cluster"
+
+NO_CONFIG = PlacementConfig()
 
 PATIENCE_S = 60.0
 """Only to end a test that would hang."""
@@ -166,9 +174,16 @@ class FakeNode:
             listener()
 
 
-def actor_system(node: object, store: Store, clock: Clock, metrics: Metrics) -> ActorSystem:
+def actor_system(
+    node: object, store: Store, clock: Clock, metrics: Metrics, config: PlacementConfig = NO_CONFIG
+) -> ActorSystem:
     """What is at the addresses of actors and envoys."""
-    return ActorSystem(cast(Node, node), store, clock, SystemDice(), PlacementConfig(), Link(clock), None, metrics)
+    me, link, gate = cast(Node, node).me, Link(clock), OpenGate(1)
+    identity = Identity(me, keyring_of(SECRET), lambda: 1, gate)
+    authenticator = Authenticator(Verifier(me, SECRET), gate)
+    return ActorSystem(
+        *(cast(Node, node), store, clock, SystemDice(), config, link, None, metrics, identity, authenticator)
+    )
 
 
 def whole_api(node: FakeNode) -> Api:
@@ -178,7 +193,7 @@ def whole_api(node: FakeNode) -> Api:
     actors = actor_system(node, MemoryStore(), StillClock(), metrics).routes()
     backups, scrubs = BackupRoutes(cast(Backups, None)).table(), ScrubRoutes(cast(Scrubber, None)).table()
     probes = ProbeRoutes(cast(Probe, None)).table()
-    signatures = OperatorSignatures(Verifier(node.me, b"secret"))
+    signatures = OperatorSignatures(Verifier(node.me, SECRET))
     auth = AuthRoutes(node.access, signatures).table()
     links = LinkRoutes(Link(StillClock()), signatures, frozenset).table()
     return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links])

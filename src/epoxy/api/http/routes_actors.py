@@ -1,4 +1,4 @@
-"""Actors and envoys over HTTP. What another datacenter passes on comes to the relay."""
+"""Actors and envoys over HTTP. What another datacenter passes on comes to `relay`."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -44,7 +44,6 @@ from epoxy.model.api import (
 )
 from epoxy.protocol.placement.balance import EnvoyLoad
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
-from epoxy.transport.limits import RELAY_PATH
 
 WHICH = (
     Parameter("id", ActorId, "The actor's id."),
@@ -59,7 +58,6 @@ UNKNOWN = refusal(
     "Not now, or the outcome is unknown: `definite` tells.", "unavailable", "not_running", "outcome_unknown"
 )
 
-questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
 orders = msgspec.json.Decoder(ActorOrder)
 
 
@@ -146,13 +144,6 @@ class ActorRoutes:
                     503: UNKNOWN,
                 },
             ),
-            Route(
-                method="POST",
-                path=RELAY_PATH.decode(),
-                handler=self.relay,
-                kind="http_post_actor_relay",
-                access=Access.PEER,
-            ),
         ]
 
     def _envoy_routes(self) -> list[Route]:
@@ -229,10 +220,6 @@ class ActorRoutes:
 
         check_call(call.principal, whom)
         self._actors.ask(question, made)
-
-    def relay(self, call: ApiCall) -> None:
-        question = json_record(call.request, questions, "question about an actor")
-        self._actors.ask(question, lambda verdict: call.json(200, verdict), relayed=True)
 
     def envoys(self, call: ApiCall) -> None:
         given = call.parameters()

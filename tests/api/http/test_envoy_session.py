@@ -1,0 +1,126 @@
+"""The connection of an envoy, and the grant it came with: which pools it may serve, and whose key is whose."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from epoxy.api.http.envoy_session import ENDED, EnvoySession, held_by
+from epoxy.model.access import AccessRole, Grant
+from epoxy.model.actors import EnvoyHello
+from epoxy.protocol.access.principal import OPEN, Principal
+from tests.actors.bench import Datacenter
+
+
+def principal(name: str = "farm", *pools: str, roles: tuple[AccessRole, ...] = (AccessRole.WORKER,)) -> Principal:
+    return Principal(Grant(name=name, roles=roles, pools=pools))
+
+
+class Socket:
+    """One worker's WebSocket."""
+
+    def __init__(self, there: Datacenter, worker: Principal) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.closed: list[str] = []
+        self.now: Principal | None = worker
+        self.session = EnvoySession(self, there.hosting, lambda _session: None, worker, lambda: self.now)  # type: ignore[arg-type]
+
+    def send(self, message: bytes) -> None:
+        self.sent.append(msgspec.json.decode(message))
+
+    def close(self, reason: str = "") -> None:
+        if not self.closed:
+            self.session.lost()
+        self.closed.append(reason)
+
+    def hello(self, *, pool: str = "web", key: str = "w", incarnation: str = "host/1/x") -> "Socket":
+        said = EnvoyHello(namespace="prod", pool=pool, envoy_key=key, incarnation=incarnation)
+        self.session.heard(msgspec.json.encode(said))
+        return self
+
+    @property
+    def welcome(self) -> bool:
+        return any(each["type"] == "welcome" for each in self.sent)
+
+
+@pytest.fixture(autouse=True)
+def no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loop:
+        def call_later(self, *_args: object) -> Any:
+            return self
+
+        def cancel(self) -> None:
+            pass
+
+    monkeypatch.setattr("asyncio.get_running_loop", Loop)
+
+
+def test_a_worker_serves_the_pools_of_its_grant() -> None:
+    there = Datacenter()
+    for number, (worker, pool, welcome) in enumerate(
+        [
+            (principal("all"), "web", True),
+            (principal("one", "web"), "web", True),
+            (principal("one", "prod/web"), "web", True),
+            (principal("one", "other/web"), "web", False),
+            (principal("one", "db"), "web", False),
+            (principal("one", "prod/web"), "prod/web", False),
+            (principal("reader", roles=(AccessRole.READER,)), "web", False),
+            (OPEN, "web", True),
+        ]
+    ):
+        socket = Socket(there, worker).hello(pool=pool, key=f"w{number}")
+        assert (socket.welcome, bool(socket.closed)) == (welcome, not welcome), (worker.name, pool)
+    assert "is not for pool 'web' of namespace 'prod'" in Socket(there, principal("one", "db")).hello().closed[0]
+
+
+def test_a_second_worker_does_not_take_the_key_of_one_that_is_alive() -> None:
+    there = Datacenter()
+    first = Socket(there, principal("farm")).hello()
+    second = Socket(there, principal("farm")).hello(incarnation="host/2/y")
+    assert (first.closed, second.welcome) == ([], False)
+    assert "is in use by host/1/x of farm" in second.closed[0]
+
+
+def test_a_stranger_that_says_the_same_incarnation_does_not_take_the_key_either() -> None:
+    there = Datacenter()
+    first = Socket(there, principal("farm")).hello()
+    stranger = Socket(there, principal("other")).hello()
+    assert (first.closed, stranger.welcome) == ([], False)
+    first.session.lost()
+    assert not Socket(there, principal("other")).hello().welcome, "its connection broke, and its lease goes on"
+    assert not Socket(there, principal("other")).hello(incarnation="").welcome
+    again = Socket(there, principal("farm")).hello()
+    assert again.welcome, "the same process comes back"
+
+
+def test_planted_without_the_grant_in_the_incarnation_the_stranger_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epoxy.api.http.envoy_session.held_by", lambda _principal, hello: hello)
+    with pytest.raises(AssertionError):
+        test_a_stranger_that_says_the_same_incarnation_does_not_take_the_key_either()
+
+
+def test_no_two_pairs_of_process_and_grant_have_the_same_text() -> None:
+    hello = EnvoyHello(namespace="prod", pool="web", envoy_key="w", incarnation="i of a")
+    other = EnvoyHello(namespace="prod", pool="web", envoy_key="w", incarnation="i")
+    assert held_by(principal("b"), hello).incarnation != held_by(principal("a"), other).incarnation
+    assert held_by(OPEN, hello) is hello
+
+
+def test_a_connection_ends_with_its_grant() -> None:
+    there = Datacenter()
+    silent, working = Socket(there, principal()), Socket(there, principal()).hello()
+    for socket in (silent, working):
+        socket.session.look_again()
+        assert socket.closed == []
+        socket.now = None
+        socket.session.look_again()
+        assert socket.closed == [ENDED]
+    narrowed = Socket(there, principal()).hello(key="n")
+    narrowed.now = principal("farm", "db")
+    narrowed.session.look_again()
+    assert "is not for pool 'web'" in narrowed.closed[0]
+    demoted = Socket(there, principal()).hello(key="d")
+    demoted.now = principal("farm", roles=(AccessRole.READER,))
+    demoted.session.look_again()
+    assert demoted.closed == [ENDED]
