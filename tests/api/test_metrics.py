@@ -181,7 +181,7 @@ def node_with(**attributes: Any) -> Any:
 
 def access_with(**attributes: Any) -> Any:
     table = SimpleNamespace(grants=())
-    return SimpleNamespace(**({"table": table, "version": 0, "confirmed_ms": None, "refusals": Counter()} | attributes))
+    return SimpleNamespace(**({"table": table, "version": 0, "confirmed_ms": None} | attributes))
 
 
 def test_certificates_and_secrets() -> None:
@@ -194,10 +194,11 @@ def test_certificates_and_secrets() -> None:
 
 
 def test_grants_and_what_they_did_not_allow() -> None:
-    access = access_with(
-        table=SimpleNamespace(grants=(1, 2)), version=7, confirmed_ms=7_000.0, refusals=Counter(forbidden=3)
-    )
-    found = samples(Metrics(node_with(access=access, quotas=SimpleNamespace(refused={"requests": 5, "bytes": 0}))))
+    access = access_with(table=SimpleNamespace(grants=(1, 2)), version=7, confirmed_ms=7_000.0)
+    node = node_with(access=access, quotas=SimpleNamespace(refused={"requests": 5, "bytes": 0}))
+    metrics = Metrics(node, lambda: {("resp_get", "forbidden"): 2, ("resp_get", "ok"): 9})
+    metrics.counters.request_handled("http_get_key", "forbidden", 0.001)
+    found = samples(metrics)
     assert (found["epoxy_grants", ()], found["epoxy_access_version", ()]) == (2, 7)
     assert found["epoxy_access_age_seconds", ()] == 3
     assert found["epoxy_access_refusals_total", (("reason", "forbidden"),)] == 3

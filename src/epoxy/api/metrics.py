@@ -20,12 +20,14 @@ from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.writes import Path
 from epoxy.node.access.audit import AuditOutcome
-from epoxy.node.access.control import REFUSALS
 from epoxy.node.report import access_age_s
 from epoxy.node.service import Node
 from epoxy.store.row_kinds import RowKind
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
+
+ACCESS_REFUSALS = ("unauthenticated", "forbidden")
+"""Results of requests: no token in force was shown; the client's grant does not allow it, or has no room."""
 
 COUNTER, GAUGE, HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -130,8 +132,10 @@ def rotten_rows(node: Node) -> dict[str, int]:
     return {kind.name.lower(): node.repairs.found[kind] for kind in RowKind}
 
 
-def access_refusals(node: Node) -> dict[str, int]:
-    return {reason: node.access.refusals[reason] for reason in REFUSALS}
+def access_refusals(counters: Counters) -> dict[str, int]:
+    """Of clients of both ports."""
+    counted = counters.all_requests().items()
+    return {reason: sum([count for (_, result), count in counted if result == reason]) for reason in ACCESS_REFUSALS}
 
 
 def audited_acts(node: Node) -> dict[str, int]:
@@ -153,6 +157,7 @@ COUNTED: tuple[Family, ...] = (
     Family(COUNTER, "prepare_retry", "Prepare rounds after a write's first", lambda c: c.retries),
     Family(COUNTER, "ballot_bump", "Ballots raised above another proposer's", lambda c: c.bumps),
     Family(COUNTER, "requests", "Requests of clients and peers", Counters.all_requests, ("request_type", "result")),
+    Family(COUNTER, "access_refusals", "Requests refused, by reason", access_refusals, ("reason",)),
     Family(HISTOGRAM, "request_duration_seconds", "Time to the answer", lambda c: c.request_seconds, ("request_type",)),
 )
 """Read from the Counters. Prometheus adds `_total` to a counter's name."""
@@ -174,7 +179,6 @@ OF_NODE: tuple[Family, ...] = (
     Family(GAUGE, "grants", "Grants that this node knows of", lambda n: len(n.access.table.grants)),
     Family(GAUGE, "access_version", "Version of the table of grants in force here", lambda n: n.access.version),
     Family(GAUGE, "access_age_seconds", "Since a quorum confirmed it", lambda n: access_age_s(n) or 0.0),
-    Family(COUNTER, "access_refusals", "Requests refused, by reason", access_refusals, ("reason",)),
     Family(COUNTER, "quota_refusals", "Requests refused, by the quota reached", lambda n: n.quotas.refused, ("quota",)),
     Family(COUNTER, "wrong_tokens", "Clients with a token that is not in force", lambda n: n.guesses.wrong_total),
     Family(COUNTER, "wrong_tokens_slowed", "Of these, answered later", lambda n: n.guesses.slowed_total),

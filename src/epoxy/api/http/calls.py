@@ -30,6 +30,8 @@ RESULTS: Final = {
     **dict.fromkeys(range(200, 300), "ok"),
     **dict.fromkeys(range(400, 500), "invalid"),
     **dict.fromkeys(range(500, 600), "unavailable"),
+    401: "unauthenticated",
+    403: "forbidden",
     404: "not_found",
     409: "conflict",
     429: "refused",

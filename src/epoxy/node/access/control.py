@@ -9,7 +9,6 @@ no token is accepted.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -43,9 +42,6 @@ POLLS_UNDER_WAY = 2
 MAX_TRIES = 8
 """Of several operators at once, one writes first, and the others try again. More than a few at once are a mistake."""
 
-REFUSALS = ("unauthenticated", "forbidden")
-"""No token in force was shown; the grant does not allow it."""
-
 Edit = Callable[[AccessTable], AccessTable]
 """Raises InvalidRequest. May be called several times."""
 
@@ -75,8 +71,6 @@ class AccessControl:
         """Of the value in the cluster that the table was read from; 0: there is none."""
         self.confirmed_ms: float | None = None
         """When a read of the value from a quorum last succeeded; None: never since the start."""
-        self.refusals: Counter[str] = Counter()
-        """Requests that the doors refused, by reason: a key of REFUSALS."""
         self._driver = driver
         self._replica = driver.replica
         self._store = store
