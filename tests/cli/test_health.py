@@ -51,6 +51,22 @@ def test_status_during_a_change(node: FakeNode, capsys: Captured) -> None:
     assert "reachable, leaving" in told
 
 
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ({"cert": 1e9 + 86_400 * 3, "ca": 2e9}, "tls.cert expires in 3 d"),
+        ({"cert": 1e9 - 60, "ca": 2e9}, "tls.cert has expired 1 min ago"),
+        ({"cert": 2e9, "ca": 1e9 + 7200}, "tls.ca expires in 2 h"),
+    ],
+)
+def test_status_says_what_expires_first(node: FakeNode, capsys: Captured, ends: dict[str, float], words: str) -> None:
+    node.status |= {"clock_s": 1e9, "certificates": ends, "secrets": ["a1b2c3", "d4e5f6"]}
+    assert run(["status"]) == 0
+    told = capsys.readouterr().out
+    assert words in told
+    assert "speaks a1b2c3, accepts d4e5f6, too" in told
+
+
 def test_status_says_why_somebody_is_out_of_reach(node: FakeNode, capsys: Captured) -> None:
     node.status |= {"peers": peers(reachable=False, trouble="[Errno 111] Connection refused")}
     assert run(["status"]) == 0

@@ -156,6 +156,16 @@ def test_files_that_cannot_be_used_change_nothing(
     assert renewal.is_trusted_by(renewal.new)
 
 
+def test_ends_that_cannot_be_found_out_stop_no_renewal(renewal: Renewal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def changed_again(_: object) -> dict[str, float]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("epoxy.node.process.certificates.ends_of", changed_again)
+    renewal.trust(renewal.old, renewal.new)
+    assert renewal.certificates.reload() == "until an unknown end"
+    assert renewal.certificates.ends == {}
+
+
 def test_ends_are_told_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     office = Office(tmp_path, "ca")
     cert, key = office.issue("127.0.0.1", expires=later(20))

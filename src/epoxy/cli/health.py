@@ -1,6 +1,7 @@
 """`epoxy status` and `epoxy doctor`: the state of a cluster in words."""
 
 import time
+from collections.abc import Mapping
 
 import click
 
@@ -59,11 +60,23 @@ def tell_status(told: Status) -> None:
         output.row("up for", duration(told.uptime_s))
     if told.auth:
         output.row("access", access_words(told))
+    if told.certificates and told.clock_s is not None:
+        output.row("certificate", certificate_words(told.certificates, told.clock_s))
+    if len(told.secrets) > 1:
+        spoken, *others = told.secrets
+        output.row("secrets", f"speaks {spoken}, accepts {', '.join(others)}, too: one is being replaced")
     if told.start is not None:
         output.row("store", f"{told.start.state}, start {told.start.starts}, position {told.start.position:,}")
     if told.peers:
         click.echo()
         output.table(("datacenter", "replica", "round trip", "state"), [peer_row(peer) for peer in told.peers])
+
+
+def certificate_words(ends: Mapping[str, float], now_s: float) -> str:
+    """Of the one that ends first: the node's own, or its authority."""
+    setting, end = min(ends.items(), key=lambda entry: entry[1])
+    left = f"has expired {duration(now_s - end)} ago" if end <= now_s else f"expires in {duration(end - now_s)}"
+    return f"tls.{setting} {left}"
 
 
 def access_words(told: Status) -> str:

@@ -10,10 +10,11 @@ from epoxy.transport.peers.auth import BadSignature, Verifier, greeting_of, sign
 from epoxy.transport.peers.keyring import Keyring, SigningKey, fingerprint_of, keyring_of
 from epoxy.transport.peers.signed_header import SignedHeader
 from tests.transport.http.harness import run, until
-from tests.transport.peers.pair import HASTY, ME, PEER, Caller, Replica, accept, peers_to, replica_server
+from tests.transport.peers.pair import ME, PEER, Caller, Replica, accept, peers_to, replica_server
 
 OLD, NEW, NOW_MS = b"old" * 8, b"new" * 8, 1_800_000_000_000
-QUICK = PeerLimits(tick_ms=5, backoff_ms=5, backoff_cap_ms=20)
+QUICK = PeerLimits(timeout_ms=20_000, tick_ms=5, backoff_ms=5, backoff_cap_ms=20)
+"""To connect again; but no answer is late, however slow the machine."""
 
 
 def ring(*secrets: bytes) -> Keyring:
@@ -101,7 +102,7 @@ def after_removal(there: Keyring, server_keeps: tuple[bytes, ...]) -> bool:
 
     async def story() -> None:
         opened = replica_server(Replica(), secret=there)
-        async with opened as server, peers_to(server.port, secret=OLD, limits=HASTY) as caller:
+        async with opened as server, peers_to(server.port, secret=OLD, limits=QUICK) as caller:
             assert await caller.insist(accept(1)) == AcceptOk()
             change(there, *server_keeps)
             for _ in range(3):

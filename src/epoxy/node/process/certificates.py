@@ -36,7 +36,7 @@ class CertificateFiles:
         if self._files is not None:
             self._digest = digest_of(self._files)
             contexts = self._contexts = contexts_of(self._files)
-            self.ends = ends_of(self._files)
+            self.ends = known_ends(self._files)
             self.for_clients, self.for_peers = contexts.for_clients, contexts.for_peers
             self.for_dialing = contexts.for_dialing
 
@@ -65,10 +65,13 @@ class CertificateFiles:
         flaw = newer.flaw(self._host)
         if flaw is not None and self.flaw() is None:
             raise ConfigError(f"[tls]: peers would refuse the certificate in {self._files.cert}: {flaw}")
+        self.ends = known_ends(self._files)
         self._contexts.adopt(newer)
-        self._digest, self.ends = digest, ends_of(self._files)
+        self._digest = digest
         self._reminded_s = -DAY_S
-        return "until " + ", ".join([f"{day_of(end)} ({name})" for name, end in self.ends.items()])
+        return "until " + (
+            ", ".join([f"{day_of(end)} ({name})" for name, end in self.ends.items()]) or "an unknown end"
+        )
 
     def remind(self) -> None:
         """Once a day, of certificates that end soon or have ended."""
@@ -82,6 +85,14 @@ class CertificateFiles:
                 LOGGER.error("a certificate has expired", extra=facts)
             elif end - now_s <= SOON_S:
                 LOGGER.warning("a certificate expires soon", extra=facts)
+
+
+def known_ends(files: TlsFiles) -> dict[str, float]:
+    """Empty, if the files have changed since contexts were made of them: they are read again soon."""
+    try:
+        return ends_of(files)
+    except OSError:
+        return {}
 
 
 def digest_of(files: TlsFiles) -> bytes:
