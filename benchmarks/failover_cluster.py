@@ -86,8 +86,11 @@ class ElectCluster:
         kill_hung: bool = False,
         appendonly: bool = True,
         listed: str = "",
+        more: str = "",
     ) -> None:
+        """`more`: sections for the files of all agents."""
         self.folder = folder
+        self._more = more
         self.listed = listed or NAMES[:n]
         self.members: dict[str, Member] = {}
         self._binary = server_binary
@@ -108,6 +111,7 @@ class ElectCluster:
         settings = (
             f'[cluster]\nname = "{CLUSTER}"\nsecret_file = "secret"\ninitial_primary = "{self.listed[0]}"\n'
             f"min_replicas_to_write = {self._min_replicas}\n[timing]\ndown_after_ms = {self._down_after_ms}\n"
+            f"{self._more}"
         )
         for name in self.listed:
             member = self.members[name]

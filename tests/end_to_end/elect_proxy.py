@@ -1,16 +1,40 @@
 """A network between agents and servers that can be cut: in front of every port stands one that forwards to it, or holds
-everything back as a cable without a machine at its other end."""
+everything back as a cable without a machine at its other end. It can also change, repeat, leave out and insert what
+agents say to each other."""
 
 import asyncio
+import random
 import threading
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
+
 from benchmarks.failover_cluster import ElectCluster
 from epoxy.codec.resp import CommandReader
 from epoxy.protocol.elect import codec as wire
+from epoxy.protocol.elect.link_session import SEALED
+from epoxy.protocol.elect.messages import Heartbeat, Role, ServerState
 
 READ_BYTES = 65_536
+
+CLAIM = Heartbeat(
+    epoch=2,
+    node="b",
+    role=Role.PRIMARY,
+    offset=0,
+    leader_epoch=2,
+    leader="b",
+    history=2,
+    state=ServerState.OPEN,
+    stamp=1,
+    echo=0,
+    stage=0,
+    list="0" * 16,
+)
+CLAIMS = [wire.encode(replace(CLAIM, epoch=epoch, leader_epoch=epoch)) for epoch in (2, 1_000, 2**64 - 1)]
+FORGED = [*CLAIMS, *(SEALED % (b"?" * 32, len(claim), claim) for claim in CLAIMS)]
+"""Heartbeats of b, which leads a later epoch: without a seal, and with one that was guessed."""
 
 
 class Wire:
@@ -36,6 +60,10 @@ class Network:
         self._wires: set[Wire] = set()
         self._cuts: list[set[str]] = []
         self._servers: list[asyncio.Server] = []
+        self._dice = random.Random(5)
+        self._tampering = 0.0
+        self.tampered = 0
+        """Pieces of control connections that were touched."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,6 +83,10 @@ class Network:
 
     def part(self, one: str, other: str) -> None:
         self._loop.call_soon_threadsafe(self._cuts.append, {one, other})
+
+    def tamper(self, share: float) -> None:
+        """With this share of what agents send to each other."""
+        self._tampering = share
 
     def heal(self) -> None:
         """What was held back is lost with its connections."""
@@ -113,6 +145,21 @@ class Network:
             if frames is not None and (commands := frames.feed(data)):
                 held.ends.add(wire.decode_hello(commands[0])[0].sender)
                 frames = None
+            elif introduces and self._dice.random() < self._tampering:
+                data = self._touched(data)
             if not self._is_cut(held):
                 writer.write(data)
         held.drop()
+
+    def _touched(self, data: bytes) -> bytes:
+        self.tampered += 1
+        match self._dice.randrange(4):
+            case 0:
+                place = self._dice.randrange(len(data))
+                return data[:place] + bytes([data[place] ^ 1 << self._dice.randrange(8)]) + data[place + 1 :]
+            case 1:
+                return data + data
+            case 2:
+                return b""
+            case _:
+                return self._dice.choice(FORGED) + data

@@ -11,10 +11,11 @@ from unittest.mock import patch
 from epoxy.agent import links
 from epoxy.agent.links import IncomingLink, LinkListener
 from epoxy.codec.resp import array, bulk
+from epoxy.model.errors import CodecError
 from epoxy.protocol.elect import codec, epochs, handshake
 from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
-from epoxy.protocol.elect.link_session import AcceptorSession, DialerSession
+from epoxy.protocol.elect.link_session import AcceptorSession, DialerSession, words_of
 from epoxy.protocol.elect.lists import first
 from epoxy.protocol.elect.messages import (
     Acceptance,
@@ -98,6 +99,13 @@ def message(dice: Random, node: str) -> Message:
             )
 
 
+def read(data: bytes) -> Message | None:
+    try:
+        return codec.decode(words_of(data))
+    except CodecError:
+        return None
+
+
 def opened(sender: str) -> tuple[DialerSession, list[bytes]]:
     """The dialer's end of a connection to b, and what it said in the handshake."""
     calling = DialerSession(party(sender), "b", NONCE)
@@ -140,7 +148,7 @@ class AgentsTarget:
         if whole != cut:
             raise Finding("what is believed depends on how the bytes arrive")
         for place, believed in enumerate(whole):
-            if codec.encode(believed) not in sealed.get(place, []):
+            if believed not in [*map(read, sealed.get(place, []))]:
                 raise Finding(f"message {place} was believed, and was not sealed for that place: {believed}")
         if whole:
             self._elect(whole)
