@@ -190,6 +190,10 @@ FAILOVERS ?= 20
 bench-backup: setup ## back up KEYS (default 1000000) from three real nodes while clients write, look for every key, restore
 	$(BIN)/python -m benchmarks.backup --keys $(KEYS)
 
+.PHONY: bench-access
+bench-access: setup fast ## what asking for tokens costs: an open cluster and one with tokens in alternating windows; 4 minutes
+	$(BIN)/python -m benchmarks.access_cost --python $(FAST_VENV)/bin/python $(ACCESS)
+
 .PHONY: bench-failover
 bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS (default 20) of each kind; 10 minutes
 	$(BIN)/python -m benchmarks.failover --failovers $(FAILOVERS)

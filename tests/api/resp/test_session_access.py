@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from epoxy.api.resp import server as server_module
 from epoxy.api.resp import session_access, transactions
 from epoxy.api.resp.connection import RespConnection
 from epoxy.codec.resp import array, bulk
@@ -159,6 +160,25 @@ def test_planted_cached_values_for_strangers(
         async with world(grants=ALL) as at:
             with pytest.raises(AssertionError):
                 await cached(at)
+
+    run(story)
+
+
+def test_what_is_remembered_of_checked_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_CHECKED", 20)
+
+    async def story() -> None:
+        async with world(grants=ALL) as at:
+            users = await client_of(at, USERS)
+            for number in range(100):
+                at.node.held[b"user/%d" % number] = proposal(b"1", mutable=False)
+                for _ in range(3):
+                    await users.says(f"GET user/{number}", bulk(b"1"))
+                assert sum(map(len, at.door._checked.values())) <= 20
+            for _ in range(5):
+                at.node.access.grant(*ALL)
+                await users.says("GET user/1", bulk(b"1"))
+            assert len(at.door._checked) == 1
 
     run(story)
 

@@ -50,6 +50,8 @@ class RespConnection(RespSession, asyncio.Protocol):
         self._credential: Credential = nothing_shown
         self._reads_unchecked = False
         """Whether any cached value may be given to this client, without a look at its key."""
+        self._checked: set[bytes] = set()
+        """Keys, as the cache has them, that this client may read."""
         self._delay: asyncio.TimerHandle | None = None
         self._server = server
         self._limits = server.limits
@@ -165,6 +167,7 @@ class RespConnection(RespSession, asyncio.Protocol):
     def _become(self, principal: Principal | None, credential: Credential) -> None:
         self.principal, self._credential = principal, credential
         self._reads_unchecked = principal is not None and principal.reads_all and not principal.requests_per_s
+        self._checked = self._server.checked_keys(principal)
         self.reader.limits = self._limits.reader if principal is not None else UNAUTHENTICATED
 
     def answer_later(self, reply: bytes, delay_s: float) -> None:
@@ -216,7 +219,9 @@ class RespConnection(RespSession, asyncio.Protocol):
         del keys[0]
         cache = self.cache
         replies = [*map(cache.young.get, keys)]
-        if None in replies or not (self._reads_unchecked or self._may_read_all(keys)):
+        if None in replies:
+            return False
+        if not self._reads_unchecked and not self._checked.issuperset(keys) and not self._may_read_all(keys):
             return False
         cache.served += len(keys)
         transport.write(b"".join(cast(list[bytes], replies)))
@@ -230,7 +235,10 @@ class RespConnection(RespSession, asyncio.Protocol):
         principal = self.principal
         if principal is None or principal.requests_per_s:
             return False
-        return False not in [principal.may_read(key[key.find(b"\n") + 1 :]) for key in keys]
+        if False in [principal.may_read(key[key.find(b"\n") + 1 :]) for key in keys]:
+            return False
+        self._server.remember_checked(self._checked, keys)
+        return True
 
     @property
     def _is_idle(self) -> bool:

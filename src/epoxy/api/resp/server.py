@@ -1,7 +1,7 @@
 """The RESP port of a node: what its connections share, the commands, and how all of them are closed."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from epoxy.api.resp import admin, increment, scan, transactions
 from epoxy.api.resp import keys as resp_keys
@@ -9,6 +9,7 @@ from epoxy.api.resp.command import CommandSpec, RespNode, RespSession, table_of
 from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.limits import RespLimits
 from epoxy.codec import resp
+from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.listener import Listener, listen
 from epoxy.transport.http.reserves import Room
 from epoxy.transport.http.response_cache import ResponseCache
@@ -28,6 +29,10 @@ RESULTS = {
 """The label an error is counted under, by its code; "invalid" for all others."""
 
 
+MAX_CHECKED = 100_000
+"""Of all principals together: some ten megabytes."""
+
+
 class RespServer:
     def __init__(self, node: RespNode, limits: RespLimits | None = None) -> None:
         self.node = node
@@ -39,6 +44,8 @@ class RespServer:
         self.newest_values = ResponseCache()
         """Replies to GET for sessions with optimistic reads, valid until the key is overwritten."""
         node.on_overwrite(lambda key: self.newest_values.drop(resp.bulk(key)))
+        self._checked: dict[Principal, set[bytes]] = {}
+        self._checked_count = self._checked_generation = 0
         self._counts: Counter[tuple[str, str]] = Counter()
         self.table = table_of(
             [
@@ -97,6 +104,23 @@ class RespServer:
         failed = reply.startswith(b"-")
         result = RESULTS.get(reply[1 : reply.find(b" ")], "invalid") if failed else "ok"
         self._counts[command.name if command is not None else "unknown", result] += 1
+
+    def checked_keys(self, principal: Principal | None) -> set[bytes]:
+        """The cached keys that a principal was found to be allowed to read, for all of its connections. A change of the
+        grants makes other principals."""
+        if self._checked_generation != self.node.access.generation:
+            self._checked_generation = self.node.access.generation
+            self._checked, self._checked_count = {}, 0
+        return self._checked.setdefault(principal, set()) if principal is not None else set()
+
+    def remember_checked(self, checked: set[bytes], keys: Iterable[bytes]) -> None:
+        before = len(checked)
+        checked.update(keys)
+        self._checked_count += len(checked) - before
+        if self._checked_count > MAX_CHECKED:
+            for each in self._checked.values():
+                each.clear()
+            self._checked_count = 0
 
     def close_later(self, session: RespSession) -> None:
         """Close the connection once every command before this one is answered."""
