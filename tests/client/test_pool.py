@@ -115,6 +115,21 @@ def test_tls_with_an_authority_of_our_own(secure_node: FakeNode, authority: trus
     asyncio.run(story())
 
 
+def test_another_authority_holds_for_new_connections(secure_node: FakeNode, authority: trustme.CA) -> None:
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def story() -> None:
+        async with AsyncClient(secure_node.url, tls=ssl.create_default_context()) as client:
+            with pytest.raises(Unavailable):
+                await client.status()
+            for pool in client._pools.values():
+                pool.trust(trusting)
+            assert (await client.status()).id == 1
+
+    asyncio.run(story())
+
+
 def test_a_certificate_that_nobody_vouches_for(secure_node: FakeNode) -> None:
     async def story() -> None:
         async with AsyncClient(secure_node.url) as client:

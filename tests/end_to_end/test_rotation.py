@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -169,6 +170,12 @@ def secrets_of(cluster: Cluster) -> list[list[str]]:
     return told
 
 
+def metrics(node: ClusterNode, office: Office) -> str:
+    context = ssl.create_default_context(cafile=office.ca)
+    with urllib.request.urlopen(f"{node.url}/metrics", timeout=PATIENCE_S, context=context) as answer:
+        return str(answer.read(), "utf-8")
+
+
 def doctor(cluster: Cluster) -> str:
     command = [sys.executable, "-m", "epoxy", "doctor", "--url", cluster[0].url]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False).stdout
@@ -200,6 +207,8 @@ def test_certificates_and_the_secret_are_replaced_and_no_write_fails(
         until(lambda: bool(events(secured[0], "not reloaded: what was read before stays in force")), "refused")
         writers.more()
         assert trusts(secured[0], old), "a pair that is half written changes nothing"
+        assert "epoxy_reload_failures_total 1.0" in metrics(secured[0], old)
+        assert 'epoxy_certificate_expiry_seconds{certificate="ca"}' in metrics(secured[0], old)
         reloads(secured, lambda node: install(node, new), all_by_signal=False)
         assert [trusts(node, new) for node in secured] == [True] * 3
         writers.more()
