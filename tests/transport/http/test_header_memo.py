@@ -257,3 +257,43 @@ def test_a_door_that_drains_lets_nobody_stay() -> None:
         assert b"connection: close" in head
 
     with_server(Registry(), test)
+
+
+def test_rights_that_changed_while_an_answer_was_awaited_are_not_kept() -> None:
+    """The request was allowed by what was in force when it came."""
+    waiting: list[Exchange] = []
+
+    async def test(server: RunningServer) -> None:
+        client, cache = await server.dial(), server.connections.response_cache
+        for change, served in ((True, 0), (False, 0), (False, 1)):
+            client.send(get(b"/a"))
+            await until(lambda: bool(waiting) or cache.served > 0)
+            if change:
+                cache.rights_changed()
+            if waiting:
+                waiting.pop().respond(200, b"x", lasting=EVERYWHERE)
+            await client.answer()
+            assert cache.served == served
+
+    with_server(waiting.append, test)
+
+
+def test_cached_answers_are_for_addresses_that_the_client_may_read() -> None:
+    seen: list[bytes] = []
+
+    def handler(exchange: Exchange) -> None:
+        seen.append(exchange.request.path)
+        exchange.respond(200, b"x", lasting=(b"/mine/",))
+
+    async def test(server: RunningServer) -> None:
+        client, cache = await server.dial(), server.connections.response_cache
+        for path in (b"/mine/a", b"/mine/a", b"/other", b"/other", b"/mine/a"):
+            await body(client, get(path))
+        assert (cache.served, seen[2:]) == (1, [b"/other", b"/other"])
+        cache.rights_changed()
+        await body(client, get(b"/mine/a"))
+        assert (cache.served, seen[-1]) == (1, b"/mine/a")
+        await body(client, get(b"/mine/a"))
+        assert cache.served == 2
+
+    with_server(handler, test)
