@@ -56,7 +56,8 @@ class Variant(Struct, frozen=True, kw_only=True):
 
 
 class Workload(Struct, frozen=True, kw_only=True):
-    """`make`: the bytes of the next request; `lines`: line ends in each reply of RESP, 0 for HTTP."""
+    """`make`: the bytes of the next request; `lines`: line ends in each reply of RESP, 0 for HTTP. `depth`: requests
+    under way on a connection: Redis clients pipeline, HTTP clients do not."""
 
     name: str
     nodes: int
@@ -243,9 +244,8 @@ def workloads() -> Iterator[Workload]:
     yield reads("RESP GET, immutable, cached, one at a time", 2, redis_reads(b"GET", "immutable"), depth=1)
     yield reads("RESP GET, mutable", 2, redis_reads(b"GET", "mutable"))
     yield reads("RESP STRLEN, mutable, not cached", 1, redis_reads(b"STRLEN", "mutable"))
-    yield reads("HTTP GET, immutable, cached", 0, http_reads("immutable"))
-    yield reads("HTTP GET, immutable, cached, one at a time", 0, http_reads("immutable"), depth=1)
-    yield reads("HTTP GET, mutable", 0, http_reads("mutable"))
+    yield reads("HTTP GET, immutable, cached", 0, http_reads("immutable"), depth=1)
+    yield reads("HTTP GET, mutable", 0, http_reads("mutable"), depth=1)
     for nodes in (1, 3):
         many = {"nodes": nodes, "connections": 64, "depth": 1}
         yield Workload(name=f"RESP SET, commits of {nodes} node{'s'[: nodes > 1]}", lines=1, make=redis_writes, **many)

@@ -1,9 +1,14 @@
 """Reads through the HTTP API: values and pages of them, literally."""
 
+from urllib.parse import unquote_to_bytes
+
 import pytest
 
+from epoxy.api.http.routes_kv import addresses
+from epoxy.model.access import AccessRole, Grant
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Refused, Source
 from epoxy.node.txn.transactions import shown
+from epoxy.protocol.access.principal import Principal
 from tests.api.http.fake_api import JSON, FakeApi, ours, told
 from tests.api.http.http_bench import proposal
 
@@ -159,3 +164,24 @@ def test_a_page_of_large_values_ends_early(fake: FakeApi) -> None:
     fake.node.keys = [(b"k%04d" % i, proposal(bytes(1 << 20))) for i in range(40)]
     page = fake.ask("GET", "/v2/kv?limit=1000").json()
     assert (len(page["keys"]), page["next"]) == (4, "k0003")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "begins"),
+    [
+        (b"user/", (b"/v2/kv/user%2F", b"/v2/kv/user/")),
+        (b"user-", (b"/v2/kv/user-",)),
+        (b"a?read=", (b"/v2/kv/a%3Fread%3D",)),
+        (b"50%", (b"/v2/kv/50%25",)),
+        (b"\xff\x00", (b"/v2/kv/%FF%00",)),
+    ],
+)
+def test_addresses_under_a_prefix_begin_with_it_and_end_no_path(prefix: bytes, begins: tuple[bytes, ...]) -> None:
+    """A question mark in an address ends the key: taken as a part of it, another key's answer would be given."""
+    principal = Principal(Grant(name="ci", roles=(AccessRole.READER,), prefixes=(prefix,)))
+    assert addresses(principal) == begins
+    assert all(unquote_to_bytes(begin.removeprefix(b"/v2/kv/")) == prefix for begin in begins)
+
+
+def test_a_client_whose_requests_are_counted_gets_no_answer_from_the_cache() -> None:
+    assert addresses(Principal(Grant(name="ci", roles=(AccessRole.READER,), requests_per_s=1))) == ()

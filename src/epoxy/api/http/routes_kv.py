@@ -1,8 +1,10 @@
 """Keys over HTTP: reserve, put, delete, get, and pages of them."""
 
+import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import assert_never
+from urllib.parse import quote_from_bytes
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Header, error_header, record
@@ -22,7 +24,7 @@ from epoxy.api.http.routes import (
 )
 from epoxy.api.http.routes_status import not_ready
 from epoxy.codec.txn_json import quoted
-from epoxy.model.access import Access
+from epoxy.model.access import MAX_GRANTS, Access
 from epoxy.model.api import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
@@ -291,14 +293,21 @@ def body_of(call: ApiCall) -> bytes:
     return request.body
 
 
+@lru_cache(MAX_GRANTS)
 def addresses(principal: Principal) -> tuple[bytes, ...]:
-    """How the addresses begin of keys that it may read, in an encoding that needs none. Of a prefix with a percent sign
-    the address has more than one."""
+    """How the addresses begin of keys that it may read: as our clients encode a key, and as it is, if all that it has
+    means itself in a path. In other encodings, which are rare, an address is not found here, and its key is checked."""
     if principal.requests_per_s:
         return ()  # Its requests are counted, and answers from the cache would not be.
     if principal.reads_all:
         return EVERYWHERE
-    return tuple([KEYS + prefix for prefix in principal.grant.prefixes if b"%" not in prefix])
+    encoded = [quote_from_bytes(prefix, safe="").encode() for prefix in principal.grant.prefixes]
+    plain = [prefix for prefix in principal.grant.prefixes if PLAIN.fullmatch(prefix)]
+    return tuple([KEYS + prefix for prefix in dict.fromkeys([*encoded, *plain])])
+
+
+PLAIN = re.compile(rb"[A-Za-z0-9._~/:@!$&'()*+,;=-]*")
+"""Bytes that mean themselves in a path: none that ends it."""
 
 
 def about(committed: Proposal) -> tuple[Header, ...]:
