@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
 from epoxy.cli.main import run
+from epoxy.client import Client
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.testing import ClusterNode, free_ports, lay_out, newcomer
 from epoxy.transport.tls import client_context
@@ -47,7 +48,7 @@ class Apart:
         for other in others:
             text = text.replace(f'url = "{other.node.url}"', f'url = "{other.url}"')
         listeners = f'peers = "{self.url.removeprefix("http://")}"\nadmin = "{self.admin}"\nresp = '
-        self.node.config.write_text(text.replace("resp = ", listeners))
+        self.node.config.write_text(text.replace("resp = ", listeners) + '\n[access]\nauth = "tokens"\n')
 
     def move(self) -> str:
         """To another port; returns its new address."""
@@ -68,9 +69,23 @@ def answer(address: str, method: str, path: str) -> tuple[int, Any]:
         connection.close()
 
 
-def test_a_cluster_with_four_listeners_forms_grows_and_moves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def until_ready(node: ClusterNode) -> None:
+    """Asked without a token, as a supervisor does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with suppress(OSError), closing(http.client.HTTPConnection(node.url.removeprefix("http://"))) as connection:
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return
+        assert node.running, node.last_words()
+        assert time.monotonic() < deadline, node.last_words()
+        time.sleep(0.05)
+
+
+def test_a_cluster_with_four_listeners_and_tokens_forms_grows_and_moves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What nodes ask of each other needs no token, and no listener but that of peers."""
     founders = lay_out(tmp_path, 3, POLICY)
     fourth = newcomer(tmp_path, founders, POLICY, 4)
     first = [Apart(node) for node in founders]
@@ -79,34 +94,42 @@ def test_a_cluster_with_four_listeners_forms_grows_and_moves(
         each.configure(first)
     nodes = [*founders, fourth]
     operator = ["--url", f"http://{first[0].admin}"]
+
+    def told(*command: str) -> str:
+        status = run([*command, *operator])
+        said = capsys.readouterr()
+        assert status == 0, said.err
+        return said.out.strip()
+
     try:
         for node in nodes:
             node.start(wait=False)
         for node in founders:
-            node.wait_until(lambda status: status.ready, "ready")
-        with founders[0].client() as client:
+            until_ready(node)
+        assert run(["auth", "init", "--config", str(founders[0].config)]) == 0
+        monkeypatch.setenv("EPOXY_TOKEN", capsys.readouterr().out.strip())
+        writer = told("auth", "token", "create", "app", "--role", "writer")
+        with Client(founders[0].url, token=writer) as client:
             assert client.reserve(b"name", b"taken").won
-        with founders[1].client() as client:
-            assert not client.reserve(b"name", b"again").won
 
         plain = founders[0].url.removeprefix("http://")
-        status, told = answer(plain, "POST", "/v2/members")
-        assert (status, told["error"]["code"]) == (421, "wrong_listener")
-        assert told["error"]["message"].endswith("node.admin")
+        status, answered = answer(plain, "POST", "/v2/members")
+        assert (status, answered["error"]["code"]) == (421, "wrong_listener")
+        assert answered["error"]["message"].endswith("node.admin")
         assert answer(first[0].url.removeprefix("http://"), "GET", "/healthz")[0] == 421
         assert answer(first[0].admin, "GET", "/v2/kv/name")[0] == 421
 
         assert run(["members", "add", "4", fourth.url, *operator]) == 1, "the address of its clients"
         assert "served on another address of this node, node.peers" in capsys.readouterr().err
-        assert run(["members", "add", "4", late.url, *operator]) == 0, capsys.readouterr().err
-        fourth.wait_until(lambda status: status.ready, "a member")
+        told("members", "add", "4", late.url)
+        until_ready(fourth)
         fourth.stop()
         moved = late.move()
-        assert run(["members", "move", "4", moved, *operator]) == 0, capsys.readouterr().err
-        fourth.start()
-        assert run(["members", "list", *operator]) == 0
-        assert moved in capsys.readouterr().out
-        with fourth.client() as client:
+        told("members", "move", "4", moved)
+        fourth.start(wait=False)
+        until_ready(fourth)
+        assert moved in told("members", "list")
+        with Client(fourth.url, token=writer) as client:
             assert client.get(b"name") == b"taken"
     finally:
         for node in nodes:
