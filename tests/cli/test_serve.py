@@ -60,6 +60,11 @@ def printed(config: Path, *arguments: str, **environ: str) -> dict[str, dict[str
     return document
 
 
+def test_addresses_of_peers_and_operators_are_flags_too(config: Path) -> None:
+    node = printed(config, "--peers", "10.0.0.1:7802", "--admin", "127.0.0.1:7803")["node"]
+    assert (node["peers"], node["admin"]) == ("10.0.0.1:7802", "127.0.0.1:7803")
+
+
 def test_what_is_in_force_is_printed_under_the_names_of_the_file(config: Path) -> None:
     document = printed(config)
     assert document["node"] == {

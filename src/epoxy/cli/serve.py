@@ -25,6 +25,8 @@ log_level_option = click.option(
 @click.option("--data-dir", help="Overrides node.data_dir.")
 @click.option("--http", help="Overrides node.http, as 127.0.0.1:7800.")
 @click.option("--resp", help="Overrides node.resp, as 127.0.0.1:7801.")
+@click.option("--peers", help="Overrides node.peers, as 10.0.0.1:7802.")
+@click.option("--admin", help="Overrides node.admin, as 127.0.0.1:7803.")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Overrides any other setting.")
 @log_level_option
 @click.option("--print-config", is_flag=True, help="Print the resulting settings as JSON, and exit.")
