@@ -1,5 +1,6 @@
 """Which token and which certificates commands use."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,6 @@ from epoxy.cli.credentials import home_token, write_private
 from epoxy.model.errors import InvalidRequest
 from tests.cli.commands import Captured, command
 from tests.client.fake import FakeNode
-
-
-@pytest.fixture(autouse=True)
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("EPOXY_TOKEN", "EPOXY_TOKEN_FILE", "EPOXY_CA", "EPOXY_CERT", "EPOXY_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 def test_the_nearest_of_four_places_counts(
@@ -123,3 +117,10 @@ def test_a_private_file_is_private_from_the_first_moment(tmp_path: Path, monkeyp
     assert [each.name for each in file.parent.iterdir()] == ["token"]
     with pytest.raises(InvalidRequest, match="cannot be written"):
         write_private(file / "below", "x", replace=True)
+
+
+def test_a_planted_fault_a_file_that_others_can_read_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags, _mode: opened(path, flags, 0o644))
+    with pytest.raises(AssertionError):
+        test_a_private_file_is_private_from_the_first_moment(tmp_path, monkeypatch)

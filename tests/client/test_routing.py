@@ -20,7 +20,7 @@ from epoxy import (
     Unavailable,
     UnexpectedAnswer,
 )
-from epoxy.client import routing
+from epoxy.client import responses, routing
 from epoxy.client.routing import Fleet, fleet_of
 from epoxy.testing import free_ports
 from tests.client.both import BOTH
@@ -81,6 +81,16 @@ def test_a_refusal_for_want_of_rights_is_not_asked_for_at_another_node(
             write(client)
         assert first.url in str(caught.value)
         assert second.requests == []
+
+
+def test_a_planted_fault_a_quota_that_the_next_node_is_asked_to_exceed_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(responses, "access_refusal", lambda *_: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_a_refusal_for_want_of_rights_is_not_asked_for_at_another_node(
+            Client, lambda client: client.put(b"k", b"v"), 429, "quota_requests"
+        )
 
 
 @both

@@ -145,3 +145,18 @@ def test_one_address_of_several_is_enough_to_refuse() -> None:
 def test_this_machine_is_told_from_others() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost", "x.localhost")))
     assert not any(map(is_loopback, ("10.0.0.1", "0.0.0.0", "localhost.example.com", "example.com")))
+
+
+@pytest.mark.parametrize(("made", "place"), [(Client, "methods"), (Worker, "worker")])
+def test_a_planted_fault_a_token_that_is_sent_anywhere_is_found(
+    made: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"epoxy.client.{place}.check_encrypted", lambda *_, **__: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_it_is_not_sent_unencrypted_to_another_machine(made, monkeypatch)
+
+
+def test_a_planted_fault_a_token_in_a_representation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BearerToken, "__repr__", BearerToken.value)
+    with pytest.raises(AssertionError):
+        test_it_is_in_no_representation_of_what_holds_it()

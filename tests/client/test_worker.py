@@ -319,3 +319,12 @@ def test_a_worker_that_was_welcome_tries_on_with_the_token_its_file_has_by_then(
 
     asyncio.run(main())
     assert seen == ["Bearer epx_old", "Bearer epx_new"]
+
+
+def test_a_planted_fault_a_token_in_the_log_is_found(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library's own logger."""
+    monkeypatch.setattr(module, "QUIET", logging.getLogger("websockets.client"))
+    with pytest.raises(AssertionError, match="the fake's own log has it"):
+        test_a_worker_that_is_refused_at_first_ends("forbidden", Forbidden, caplog)

@@ -21,7 +21,7 @@ from epoxy.testing import Cluster, ClusterNode, cluster
 from tests.cli.commands import Captured, command
 from tests.end_to_end.pages import ROOT, Shell, blocks, commands
 from tests.end_to_end.recorder import PATIENCE_S
-from tests.end_to_end.world import until
+from tests.end_to_end.world import order, regions, until
 
 
 @pytest.fixture
@@ -143,3 +143,20 @@ def test_a_newcomer_of_a_protected_cluster_knows_the_tokens_once_it_is_a_member(
         return False
 
     until(known, "the token is known at the newcomer")
+
+
+def test_a_demo_that_asks_for_tokens_obeys_its_orders(tmp_path: Path) -> None:
+    """Its own requests show the administrator's token, or are signed; and every region knows the application's."""
+    with regions(tmp_path / "demo", auth=True) as demo:
+        token = Path(demo.document()["tokens"]["app"])
+        order(demo, "cut", "eu-west-1")
+        order(demo, "heal", "eu-west-1")
+        order(demo, "kill", "us-east-1")
+        order(demo, "revive", "us-east-1")
+        order(demo, "add", "us-west-2")
+        for node in demo.nodes:
+            with Client(node.url, token=token) as client:
+                assert client.auth.whoami().name == "app"
+                assert client.reserve(node.datacenter, b"1").won
+            with pytest.raises(Unauthenticated), Client(node.url, token="") as client:
+                client.get(b"k")

@@ -25,18 +25,18 @@ TRIES = 20
 
 
 @contextmanager
-def regions(folder: Path, size: int = 3, *, wan: bool = False) -> Iterator[DemoCluster]:
+def regions(folder: Path, size: int = 3, *, wan: bool = False, auth: bool = False) -> Iterator[DemoCluster]:
     """All ready and in touch with each other."""
-    cluster = start(folder, size, wan=wan)
+    cluster = start(folder, size, wan=wan, auth=auth)
     try:
         yield cluster
     finally:
         cluster.kill()
 
 
-def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
+def start(folder: Path, size: int, *, wan: bool, auth: bool = False) -> DemoCluster:
     for left in reversed(range(TRIES)):
-        plan = DemoPlan(folder=folder, regions=size, port_base=draw_port_base(size), wan=wan)
+        plan = DemoPlan(folder=folder, regions=size, port_base=draw_port_base(size + 1), wan=wan, auth=auth)
         cluster = DemoCluster(plan)
         try:
             cluster.start(lambda _: None)

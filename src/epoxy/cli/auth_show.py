@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from epoxy.cli import output
+from epoxy.cli.credentials import home_token
 from epoxy.client.auth_calls import GrantInfo, TokenMade, WhoAmI, prefix_of
 from epoxy.client.token import TOKEN_FILE
 from epoxy.model.access import AccessRole
@@ -57,9 +58,12 @@ def tell_me(me: WhoAmI) -> None:
 
 def made_words(made: TokenMade, file: Path | None) -> str:
     grant = made.grant
-    head = f"{grant.name}: {roles_of(grant)}; limited to: {scope(grant)}; ends: {end_words(grant)}."
+    limits = "" if scope(grant) == "-" else f" limited to: {scope(grant)};"
+    head = f"{grant.name}: {roles_of(grant)};{limits} ends: {end_words(grant)}."
     if not made.token:
         return f"{head}\nNo token was made: certificates for {grant.san} stand for it."
+    if file == home_token():
+        return f"{head}\nThe token is in {file}, readable by you alone: commands look for it there."
     if file is not None:
         return f"{head}\nThe token is in {file}, readable by you alone; {TOKEN_FILE}={file} makes commands use it."
     return f"{head}\nThe token is shown this once; only its hash is stored."

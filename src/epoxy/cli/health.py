@@ -194,8 +194,8 @@ def visit(url: str, datacenter: str = "") -> NodeVisit:
     except InvalidRequest as error:
         is_for_peers = str(error).endswith(f"({WRONG_LISTENER})")
         return NodeVisit(url=url, status=None, reason=str(error), datacenter=datacenter, is_for_peers=is_for_peers)
-    except (ClientError, click.UsageError) as error:
-        reason = (error.message if isinstance(error, click.UsageError) else str(error)).removeprefix(f"{url}: ")
+    except ClientError as error:
+        reason = str(error).removeprefix(f"{url}: ")
         refused = isinstance(error, AccessRefused)
         return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter, refused=refused)
 

@@ -167,6 +167,8 @@ def in_words(error: EpoxyError, *, writes: bool) -> str:
         return f"{error}. Definite: the actor was not asked"
     if isinstance(error, Unauthenticated):
         return f"{error}. {token_advice()}"
+    if "certificate refused" in str(error) and credentials.given("tls_ca") is None:
+        return f"{error}. --ca, or EPOXY_CA, names an authority of your own"
     if isinstance(error, InvalidRequest) or not writes:
         return str(error)
     return f"{error}. Definite: nothing was written"
