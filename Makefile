@@ -180,6 +180,11 @@ bench-engine: setup ## measure the engine alone, in one process
 	$(BIN)/python -m benchmarks.engine
 
 KEYS ?= 1000000
+FLOOD ?=
+.PHONY: bench-floods
+bench-floods: setup ## how much slower others are while a node is flooded, for each door; FLOOD takes names and options
+	$(BIN)/python -m benchmarks.floods $(FLOOD)
+
 .PHONY: bench-learn
 bench-learn: setup ## how fast a newcomer copies KEYS (default 1000000): two stores in one process, then two real nodes
 	$(BIN)/python -m benchmarks.learn --keys $(KEYS)

@@ -71,6 +71,9 @@ STREAM = get(
     b"/v2/epoxy/stream", b"connection: upgrade", b"upgrade: epoxy-frames/3", b"authorization: Epoxy v3,1,1,1,1,1,1"
 )
 SLOW_BODY = b"PUT /v2/kv/flood%2Fslow HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n" + b"v" * 950_000
+BAD_JSON = (
+    b'POST /v2/txn HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 3\r\n\r\n"\xff"'
+)
 MESSAGE = b"POST /v2/epoxy/message HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2000\r\n\r\n" + b"\xff" * 2000
 HOARD = command(b"WATCH", HOT) + command(b"MULTI") + command(b"SET", b"flood/multi", b"v" * 120_000)
 
@@ -84,10 +87,7 @@ FLOODS = {
             name="http-bad-json",
             door="http",
             connections=4,
-            repeated=(
-                b'POST /v2/txn HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 3\r\n\r\n"\xff"'
-            )
-            * 1000,
+            repeated=BAD_JSON * 1000,
             reads=True,
         ),
         Flood(name="http-unread", door="http", connections=96, repeated=get(b"/v2/kv/" + LONG) * 50),

@@ -1,4 +1,4 @@
-"""What happens to others while a node is flooded: their requests, the node's memory, its links, and what was written."""
+"""What happens to others while a node is flooded: their requests, its memory, its links, and what was written."""
 
 import json
 import subprocess
@@ -107,7 +107,9 @@ class Bystander:
         self._number += 1
         began = time.perf_counter()
         if self._number % 4:
-            assert self._client.get(HOT).value == b"v"
+            found = self._client.get(HOT)
+            assert found is not None
+            assert found.value == b"v"
         else:
             key, value = b"flood/%b/%d" % (self._label, self._number), b"%d" % self._number
             self._client.put(key, value)
@@ -117,7 +119,8 @@ class Bystander:
     def lost(self, node: ClusterNode) -> list[bytes]:
         """What was acknowledged, and is not found by a linearizable read at another node."""
         with node.client() as client:
-            return [key for key, value in self.written.items() if client.get(key, read="linearizable").value != value]
+            found = {key: client.get(key, read="linearizable") for key in self.written}
+        return [key for key, value in self.written.items() if (here := found[key]) is None or here.value != value]
 
 
 def quantile(took_s: list[float], share: float) -> float:

@@ -114,6 +114,11 @@ class CommandReader:
         self._to_skip = 0
 
     @property
+    def held(self) -> int:
+        """Bytes of a command that is not complete."""
+        return self._held + self._spent if self._missing else self._held
+
+    @property
     def at_rest(self) -> bool:
         """Between two commands."""
         return not (self._held or self._missing or self._to_skip or self.fault)

@@ -65,6 +65,11 @@ WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effe
 STOOD_STILL = "this node was paused for a while, and drops the requests that reached it meanwhile; try again"
 READ_LATE = ReadFailed(reason="no answer in time")
 
+LONG_VALUE_BYTES = 64 << 10
+MAX_LONG_READS_BYTES = 4 << 20
+"""Of linearizable reads of values that long, at a time: each brings the value from every replica that is asked, through
+the links that votes take, and a MiB takes a replica 20 ms."""
+
 
 class Node:
     def __init__(
@@ -111,6 +116,7 @@ class Node:
         self.replica.ordered = self.ordered.handle
         limits, timeout_ms = settings.limits, settings.limits.request_timeout_ms
         self._writes: Admission[Outcome] = Admission(clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, UNBEGUN)
+        self._long_reads_bytes = 0
         self._reads: Admission[ReadAnswer] = Admission(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
         self._txns: Admission[TxnOutcome] = Admission(clock, limits.writes_in_flight, timeout_ms, LATE)
         self._admission: tuple[Admission[Any], ...] = (self._writes, self._reads, self._txns)
@@ -242,9 +248,11 @@ class Node:
             answered(ReadFailed(reason=self.lifecycle.reason))
             return
         try:
-            if consistency is Consistency.LINEARIZABLE and may_change(self.replica.newest(key)):
-                self._ask_others(key, consistency, answered)
-                return
+            if consistency is Consistency.LINEARIZABLE:
+                newest = self.replica.newest(key)
+                if newest is not None and may_change(newest):
+                    self._ask_others(key, consistency, answered, len(newest.value or b""))
+                    return
             here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
         except RottenRow:
             # This replica has no answer for the key, and counts in no quorum; the others may.
@@ -257,15 +265,28 @@ class Node:
         else:
             self._ask_others(key, consistency, answered)
 
-    def _ask_others(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+    def _ask_others(
+        self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None], size: int = 0
+    ) -> None:
+        """`size`: of the version known here. Every replica that is asked will send about as much."""
         reads = self._reads
         if not self.ready:
             answered(ReadFailed(reason=self.lifecycle.reason))
         elif reads.count >= reads.limit:
             reads.refused += 1
             answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
+        elif size >= LONG_VALUE_BYTES and self._long_reads_bytes + size > MAX_LONG_READS_BYTES:
+            reads.refused += 1
+            answered(Refused(reason=f"reads of {self._long_reads_bytes} bytes are asking other regions already"))
         else:
+            if size >= LONG_VALUE_BYTES:
+                self._long_reads_bytes += size
+                answered = partial(self._long_read_ended, size, answered)
             self.driver.read(key, consistency, reads.begin(partial(self._found, key, consistency, answered)))
+
+    def _long_read_ended(self, size: int, answered: Callable[[ReadAnswer], None], outcome: ReadAnswer) -> None:
+        self._long_reads_bytes -= size
+        answered(outcome)
 
     def _found(
         self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None], outcome: ReadAnswer

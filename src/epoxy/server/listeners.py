@@ -13,6 +13,7 @@ from epoxy.node.process import descriptors
 from epoxy.node.process.config import NodeSettings, Settings
 from epoxy.node.process.listening import listen
 from epoxy.server.certificates import Certificates
+from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.reserves import Room, bands
@@ -80,11 +81,11 @@ def rooms(node: NodeSettings) -> dict[str, Room]:
     }
 
 
-def few_connections() -> Connections:
+def few_connections(holdings: Holdings | None = None) -> Connections:
     """For a listener of peers or operators: what has proved to be one is not counted there, and of others it needs
     few."""
     few = max(LEAST_UNPROVEN, min(MAX_UNPROVEN, bands().reserved // 4))
-    return Connections(few, few)
+    return Connections(few, few, holdings)
 
 
 class Listeners:
@@ -95,14 +96,18 @@ class Listeners:
         self, settings: Settings, api: Api, resp: RespServer, certificates: Certificates, connections: Connections
     ) -> None:
         self._node = settings.node
-        self._limits = HttpLimits(connections=connections.limit, pipelined=settings.limits.pipeline)
+        self._limits = HttpLimits(
+            connections=connections.limit,
+            pipelined=settings.limits.pipeline,
+            held_bytes=settings.limits.held_mib << 20,
+        )
         self._api = api
         self._resp = resp
         self._certificates = certificates
         self._connections = {HTTP: connections}
         for name in (PEERS, ADMIN):
             if name in self._node.listeners:
-                self._connections[name] = few_connections()
+                self._connections[name] = few_connections(connections.holdings)
         self._open: list[Listener] = []
 
     async def open(self) -> None:

@@ -32,6 +32,7 @@ from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address
 from epoxy.node.process.logs import LOGGER, ProgressLog
+from epoxy.node.process.malloc import map_long_blocks
 from epoxy.node.process.reloading import Reloading
 from epoxy.node.process.secret_files import is_open_to_others, read_secrets
 from epoxy.node.report import Credentials
@@ -50,6 +51,7 @@ from epoxy.server.probes import Probes
 from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier
@@ -85,6 +87,7 @@ class Process:
             check_address(name, address)
         auth_of(settings)  # before the data directory is made
         self._stopped = False
+        map_long_blocks()
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
         self.certificates = Certificates(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
@@ -170,9 +173,10 @@ class Process:
                 *scrubbing.routes(),
             ]
             self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins)
-            self._connections = Connections(most)
+            holdings = Holdings(settings.limits.held_mib << 20)
+            self._connections = Connections(most, holdings=holdings)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
-            self._resp = RespServer(self.node, limits)
+            self._resp = RespServer(self.node, limits, holdings)
             self._listeners = Listeners(settings, self._api, self._resp, self.certificates, self._connections)
             self.node.access.watchers.append(self._connections.response_cache.rights_changed)
             for cache in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):

@@ -45,11 +45,13 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     unsent_bytes: int = 1 << 20
     """Answers of one connection that wait for an earlier one; with more, no further requests are begun: the longest
     value. Bytes the socket does not take have a limit of their own, the transport's (64 KiB)."""
-    unsent_cap_bytes: int = 64 << 20
+    unsent_cap_bytes: int = 16 << 20
     """Of one connection, after which it is closed: requests are begun before the length of their answers is known."""
-    held_bytes: int = 256 << 20
-    """Of all clients' connections together, so that many long values do not use up the memory; and as much again for
-    those of peers."""
+    held_bytes: int = 32 << 20
+    """Of requests of all clients together, so that many long values do not use up the memory: `limits.held_mib` of a
+    node. What clients do not read is limited by as much (`Holdings`)."""
+    peer_held_bytes: int = 256 << 20
+    """Of requests of peers: as many as their links keep under way (`PeerLimits.flying_bytes`) for eight of them."""
     idle_timeout_s: float = 75.0
     """Longer than the minute after which clients' pools discard an idle connection, so that clients close first."""
     head_timeout_s: float = 10.0

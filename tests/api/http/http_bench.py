@@ -206,6 +206,7 @@ class Wire:
         self.certified = False
         self.address = "127.0.0.1"
         self.certificate_names: tuple[str, ...] = ()
+        self.is_busy = False
         self.kept: list[bytes] = []
         self.exchange = transport.Exchange(request, self, False)
         self.sent = b""
@@ -224,6 +225,9 @@ class Wire:
 
     def count_unsent(self, size: int) -> None:
         pass
+
+    def stall(self) -> None:
+        raise AssertionError("it is never busy here")
 
     def mark_as_peer(self) -> None:
         raise AssertionError("no peer connects here")

@@ -1,10 +1,8 @@
 """One request and its one answer, on a connection of a test."""
 
-import asyncio
-
 import pytest
 
-from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.exchange import Exchange, UpgradedProtocol
 from epoxy.transport.http.header_memo import EVERYWHERE
 from epoxy.transport.http.request import HttpRequest
 from tests.api.http.http_bench import Wire
@@ -64,6 +62,6 @@ def test_a_stream_sends_chunks_until_it_is_closed() -> None:
 def test_a_lost_exchange_is_not_upgraded() -> None:
     here = wire()
     here.exchange.lost()
-    assert not here.exchange.upgrade(asyncio.Protocol(), ())
+    assert not here.exchange.upgrade(UpgradedProtocol(), ())
     assert isinstance(here.exchange, Exchange)
     assert not here.exchange.answered

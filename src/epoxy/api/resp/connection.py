@@ -11,11 +11,22 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from socket import SO_KEEPALIVE, SOL_SOCKET
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from epoxy.api.resp import session_access, transactions
 from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Credential, OverQuota, RespSession, shown
-from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYTES, REFUSED_S, TURN_S, UNAUTHENTICATED
+from epoxy.api.resp.limits import (
+    CACHED_GETS_BYTES,
+    COMMAND_BYTES,
+    FLUSH_BYTES,
+    LONG_CHUNK_BYTES,
+    REFUSED_S,
+    SLICE_BYTES,
+    TURN_S,
+    UNAUTHENTICATED,
+    UNREAD_BYTES,
+)
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
@@ -23,6 +34,7 @@ from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.protocol.access.principal import OPEN, Principal
+from epoxy.transport.holdings import BUSY_S, FREE_BYTES
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.response_cache import ResponseCache
 from epoxy.transport.tls import certificate_names
@@ -31,6 +43,8 @@ if TYPE_CHECKING:
     from epoxy.api.resp.server import RespServer
 
 log = logging.getLogger(__name__)
+
+UNREAD = resp.error("BUSY too many long replies wait for clients that do not read them; try again")
 
 GETS = frozenset((b"*2\r\n$3\r\nGET\r\n", b"*2\r\n$3\r\nget\r\n"))
 GET_BYTES = 13
@@ -69,7 +83,9 @@ class RespConnection(RespSession, asyncio.Protocol):
         self._promised: Promise | None = None
         self._working = self._scheduled = False
         self._write_paused = self._paused = self._yielding = False
-        self._leaving = self._ended = self._closing = False
+        self._leaving = self._ended = self._closing = self._is_held = self._stalled = False
+        self._backlog = b""
+        self._last_sent = 0
 
     # Called by the transport.
 
@@ -81,7 +97,7 @@ class RespConnection(RespSession, asyncio.Protocol):
             self._loop.call_later(REFUSED_S, transport.abort)
             return
         self._transport = transport
-        transport.set_write_buffer_limits(high=self._limits.held_bytes)
+        transport.set_write_buffer_limits(high=UNREAD_BYTES)
         transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)  # Idle is fine, gone is not.
         self.address = spelled(transport.get_extra_info("peername"))
         self.local_address = spelled(transport.get_extra_info("sockname"))
@@ -95,8 +111,10 @@ class RespConnection(RespSession, asyncio.Protocol):
         if self._delay is not None:
             self._delay.cancel()
         self._server.connections.pop(self.id, None)
+        self._server.holdings.forget(self)
         self._queue.clear()
         self._slots.clear()
+        self._backlog = b""
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._leaving or self._closing:
@@ -105,7 +123,13 @@ class RespConnection(RespSession, asyncio.Protocol):
             self._identify_again()
         if data[:GET_BYTES] in GETS and self._answer_cached(data):
             return
-        self._queue.extend(self.reader.feed(data))
+        if self._backlog:
+            self._backlog += data
+            return
+        if len(data) > SLICE_BYTES:
+            self._read_slices(data)
+        else:
+            self._queue.extend(self.reader.feed(data))
         self._ended |= self._server.stopping and bool(self._queue)
         if len(data) >= LONG_CHUNK_BYTES and not self._yielding:
             self._yielding = True
@@ -114,7 +138,22 @@ class RespConnection(RespSession, asyncio.Protocol):
 
     def _read_on(self) -> None:
         self._yielding = False
-        self._pause_or_read()
+        if self._transport is not None and self._backlog and not self._queue:
+            data, self._backlog = self._backlog, b""
+            self._read_slices(data)
+            self._work()
+        else:
+            self._pause_or_read()
+
+    def _read_slices(self, data: bytes) -> None:
+        """Parse a long chunk for at most one turn; the rest waits until others had theirs, and until the commands that
+        were read have begun."""
+        deadline = perf_counter() + TURN_S
+        for start in range(0, len(data), SLICE_BYTES):
+            if start and (self._queue or perf_counter() > deadline):
+                self._backlog = data[start:]
+                return
+            self._queue.extend(self.reader.feed(data[start : start + SLICE_BYTES]))
 
     def eof_received(self) -> bool:
         """A client may send its commands, close its sending half and wait for the replies. TLS has no half-close."""
@@ -130,6 +169,7 @@ class RespConnection(RespSession, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._server.holdings.forget(self)
         self._schedule()
 
     # Used by commands.
@@ -182,6 +222,8 @@ class RespConnection(RespSession, asyncio.Protocol):
 
     def _filled(self, promised: Promise, reply: bytes) -> None:
         """Replies of one turn of the loop are sent together; a single one is sent now."""
+        reply = self._checked(promised.command, reply)
+        promised.reply = reply
         self._held += len(reply) - promised.weight
         self._server.count(promised.command, reply)
         if len(self._slots) > 1 or self._queue or self._working:
@@ -191,6 +233,7 @@ class RespConnection(RespSession, asyncio.Protocol):
         elif self._transport is not None:
             self._slots.clear()
             self._held -= len(reply)
+            self._last_sent = len(reply)
             self._transport.write(reply)
             self._pause_or_read()
 
@@ -243,7 +286,7 @@ class RespConnection(RespSession, asyncio.Protocol):
     @property
     def _is_idle(self) -> bool:
         """Whether no command is under way, and the next would be run at once, outside of MULTI and WATCH."""
-        if self._slots or self._queue or self._write_paused or self.principal is None:
+        if self._slots or self._queue or self._backlog or self._write_paused or self.principal is None:
             return False
         return self.reader.at_rest and self.multi is None and not self.watched
 
@@ -274,8 +317,8 @@ class RespConnection(RespSession, asyncio.Protocol):
     def _begin_commands(self) -> bool:
         """True: it stopped because its turn is over."""
         self._collect()
-        deadline = self._loop.time() + TURN_S
-        while self._queue and not (self._write_paused or self._leaving):
+        deadline = perf_counter() + TURN_S  # The loop's own time stands still during a callback.
+        while self._queue and not (self._write_paused or self._leaving or self._stalled):
             arguments = self._queue[0]
             command = self._table.get(arguments[0]) or self._table.get(arguments[0].upper())
             if self._slots and self._must_wait(command, arguments):
@@ -284,7 +327,7 @@ class RespConnection(RespSession, asyncio.Protocol):
             self._begin(command, arguments)
             if self._slots:
                 self._collect()
-            if self._queue and self._loop.time() > deadline:
+            if self._queue and perf_counter() > deadline:
                 return True
         return False
 
@@ -323,8 +366,24 @@ class RespConnection(RespSession, asyncio.Protocol):
         elif self._promised is not None:
             self._promised.fill(reply)
         else:
+            reply = self._checked(command, reply)
             self._server.count(command, reply)
             self._reply(reply)
+
+    def _checked(self, command: CommandSpec | None, reply: bytes) -> bytes:
+        """A long reply to a read is refused while the clients of the node leave too much unread."""
+        if len(reply) <= FREE_BYTES or command is None or command.writes or not command.first_key:
+            return reply
+        if not self._server.holdings.is_full:
+            return reply
+        if not self._stalled:
+            self._stalled = True
+            self._loop.call_later(BUSY_S, self._go_on)
+        return UNREAD
+
+    def _go_on(self) -> None:
+        self._stalled = False
+        self._schedule()
 
     def _run(self, command: CommandSpec | None, arguments: Arguments) -> bytes | None:
         self._promised = None
@@ -381,7 +440,9 @@ class RespConnection(RespSession, asyncio.Protocol):
         if self._out and self._transport is not None:
             if self._server.stopping and self._is_over:
                 cork(self._transport)
-            self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
+            data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
+            self._last_sent = len(data)
+            self._transport.write(data)
             self._out.clear()
             self._out_bytes = 0
 
@@ -392,17 +453,38 @@ class RespConnection(RespSession, asyncio.Protocol):
         if self._is_over:
             self._close(self._transport)
             return
-        if self._paused != (wanted := bool(self._queue) or self._write_paused or self._leaving or self._yielding):
+        if self._write_paused or self._is_held or self.multi or self.watched or self._waiting > FREE_BYTES:
+            self._note()
+        if self._backlog and not self._queue and not self._yielding:
+            self._yielding = True
+            self._loop.call_soon(self._read_on)
+        wanted = bool(self._queue or self._backlog) or self._write_paused or self._leaving or self._yielding
+        if self._paused != wanted:
             self._paused = wanted
             if wanted:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
 
+    def _note(self) -> None:
+        """What this client makes the node hold."""
+        assert self._transport is not None
+        watched = sum([len(v or b"") for v in self.watched.values()])
+        unread = self._transport.get_write_buffer_size()
+        if unread:
+            unread += self._last_sent  # It is kept until all of it is sent.
+        self._is_held = self._server.holdings.note(self, self._waiting + unread + watched)
+
+    @property
+    def _waiting(self) -> int:
+        """Commands under way, commands that wait, half a command, and what is queued in a MULTI."""
+        waiting = len(self._backlog) + len(self._queue) * COMMAND_BYTES
+        return self._held + self.reader.held + waiting + (self.multi_bytes if self.multi else 0)
+
     @property
     def _is_over(self) -> bool:
         """Whether no further reply will be sent."""
-        return not self._slots and (self._leaving or (self._ended and not self._queue))
+        return not self._slots and (self._leaving or (self._ended and not self._queue and not self._backlog))
 
     def _close(self, transport: asyncio.Transport) -> None:
         """While the node stops, the end of the stream is sent in one segment with the last reply: a client that has

@@ -23,9 +23,14 @@ file descriptor with it."""
 FLUSH_BYTES = 64 << 10
 """Replies are sent together, up to about what a socket takes at once."""
 
-TURN_S = 0.005
-"""How long one connection's pipeline may hold the event loop. A round trip on the same continent takes ten times as
-long, so the delay for others is small against it."""
+TURN_S = 0.001
+"""How long one connection's pipeline may hold the event loop: as long as pipelined requests of one HTTP connection
+(`HttpLimits.turn_s`). A request of another client takes a few turns of the loop, each of them as long as the turns of
+all busy connections together."""
+
+SLICE_BYTES = 16 << 10
+"""Read in one go: 2,300 of the shortest arguments, half a millisecond of a compiled reader, and two and a half of one
+that is not."""
 
 
 CACHED_GETS_BYTES = 16 << 10
@@ -38,6 +43,12 @@ LONG_CHUNK_BYTES = 128 << 10
 over up to 32 chunks of 256 KiB, and parsing alone takes time even if it yields no command (empty arrays, long
 values)."""
 
+COMMAND_BYTES = 256
+"""The estimated size of a command that was read and has not begun: a list with a name and a short key."""
+
+UNREAD_BYTES = 256 << 10
+"""Replies in the send buffer beyond which no further command is begun."""
+
 
 class RespLimits(Struct, frozen=True, kw_only=True):
     """`connections` is a limit of the node, all others are limits of one connection.
@@ -47,8 +58,7 @@ class RespLimits(Struct, frozen=True, kw_only=True):
     `argument_bytes`: twice the longest value, so that the error for one a little too long can say how long it is.
     `command_bytes`: an MGET of that many of the longest keys, and a SET, fit in.
     `pipeline`: commands under way; at 100 ms for a round trip one connection may still write 10,000 times a second.
-    `held_bytes`: arguments of commands under way, and replies that wait for an earlier one. As much again may be in the
-    send buffer.
+    `held_bytes`: arguments of commands under way, and replies that wait for an earlier one.
     """
 
     connections: int = 512

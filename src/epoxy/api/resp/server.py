@@ -10,6 +10,7 @@ from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.limits import RespLimits
 from epoxy.codec import resp
 from epoxy.protocol.access.principal import Principal
+from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.listener import Listener, listen
 from epoxy.transport.http.reserves import Room
 from epoxy.transport.http.response_cache import ResponseCache
@@ -34,10 +35,14 @@ MAX_CHECKED = 100_000
 
 
 class RespServer:
-    def __init__(self, node: RespNode, limits: RespLimits | None = None) -> None:
+    def __init__(
+        self, node: RespNode, limits: RespLimits | None = None, holdings: Holdings | None = None
+    ) -> None:
+        """`holdings`: of the node, shared with its other listeners."""
         self.node = node
         self.limits = limits if limits is not None else RespLimits()
         self.connections: dict[int, RespConnection] = {}
+        self.holdings = holdings if holdings is not None else Holdings()
         self.stopping = False
         self.immutable_values = ResponseCache()
         """Replies to GET that are valid for ever, for all sessions."""

@@ -116,6 +116,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     writes_in_flight: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     reads_in_flight: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     request_timeout_ms: Annotated[int, Meta(ge=10, le=600_000)] = 10_000
+    held_mib: Annotated[int, Meta(ge=2, le=1_000_000)] = 32
     peer_queue: Annotated[int, Meta(ge=16, le=1_000_000)] = 10_000
     changelog_commits: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 1_000_000
     changelog_minutes: Annotated[int, Meta(ge=0, le=100_000)] = 10

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import deque
 
+from epoxy.transport.holdings import BUSY_S
 from epoxy.transport.http.connections import Account, Connections
 from epoxy.transport.http.exchange import Exchange, Stream, UpgradedProtocol
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S
@@ -35,14 +36,14 @@ class HttpConnection(asyncio.Protocol):
         self._account = Account(connections.client_budget)
         self._exchanges: deque[Exchange] = deque()
         self._unserved: deque[Exchange] = deque()
-        self._unsent = 0
+        self._unsent = self._last_sent = 0
         self._stream: Stream | None = None
         self._switch: tuple[PeerSession, FrameHandler] | None = None
         self._header_memo = HeaderMemo()
         self._phase = ConnectionPhase.REQUEST
         self._backlog = b""
         self._write_paused = self._read_paused = self._lingers = self._closing = self._on_trial = False
-        self._feeding = self._in_later_turn = False
+        self._feeding = self._in_later_turn = self._is_peer = self._stalled = False
         self._read_deadline = self._write_deadline = math.inf
 
     def _update_reading(self) -> None:
@@ -52,9 +53,11 @@ class HttpConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._write_paused = True
         self._write_deadline = self._connections.now + self._limits.write_timeout_s
+        self._note_unsent()
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._connections.holdings.forget(self)
         self._write_deadline = math.inf
         self._update_reading()
         if self._stream is not None and self._stream.writable:
@@ -66,7 +69,9 @@ class HttpConnection(asyncio.Protocol):
         """Send the answers that are ready, in the order of the requests, up to the first that is not."""
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges[0]
-            self._transport.write(b"".join(exchange.take()))
+            data = b"".join(exchange.take())
+            self._last_sent = len(data)
+            self._transport.write(data)
             if exchange.stream_open:
                 break
             self._exchanges.popleft()
@@ -80,17 +85,36 @@ class HttpConnection(asyncio.Protocol):
         if not self._feeding:
             self._update_reading()
 
+    @property
+    def is_busy(self) -> bool:
+        return self._connections.holdings.is_full and not self._is_peer
+
+    def stall(self) -> None:
+        if not self._stalled:
+            self._stalled = True
+            self._loop.call_later(BUSY_S, self._go_on)
+
+    def _go_on(self) -> None:
+        self._stalled = False
+        if not self._closing and not self._transport.is_closing():
+            self._update_reading()
+
     def count_unsent(self, size: int) -> None:
         self._unsent += size
         if not self._has_room:
-            unsent = self._unsent + self._transport.get_write_buffer_size()
-            if unsent > self._limits.unsent_cap_bytes:
-                self._transport.abort()
+            self._note_unsent()
+
+    def _note_unsent(self) -> None:
+        unsent = self._unsent + self._transport.get_write_buffer_size() + self._last_sent  # Kept until all is sent.
+        if unsent > self._limits.unsent_cap_bytes:
+            self._transport.abort()
+        else:
+            self._connections.note_unsent(self, unsent)
 
     @property
     def _has_room(self) -> bool:
         """Room for another answer. False: the client does not read its answers, or they wait for an earlier one."""
-        return not self._write_paused and self._unsent < self._limits.unsent_bytes
+        return not (self._write_paused or self._stalled) and self._unsent < self._limits.unsent_bytes
 
     def flowing(self, exchange: Exchange) -> bool:
         return not self._write_paused and bool(self._exchanges) and self._exchanges[0] is exchange
@@ -140,11 +164,13 @@ class HttpConnection(asyncio.Protocol):
         self._unserved.clear()
         self._transport.write(b"".join(exchange.take()))
         self._connections.forget(self)
+        protocol.holdings = self._connections.holdings
         self._transport.set_protocol(protocol)
         self._loop.call_soon(self.connection_lost, None)
         protocol.connection_made(self._transport)
 
     def mark_as_peer(self) -> None:
+        self._is_peer = True
         self._account.move(self._connections.peer_budget)
         self._connections.mark_as_peer(self)
         self._on_trial = False

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol
 
+from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.eviction import UnprovenSet
 from epoxy.transport.http.response_cache import ResponseCache
 
@@ -86,8 +87,10 @@ class Connections:
     or an operator's. `response_cache` has whole answers by the address in a GET.
     """
 
-    def __init__(self, limit: int, trials: int = TRIALS) -> None:
+    def __init__(self, limit: int, trials: int = TRIALS, holdings: Holdings | None = None) -> None:
+        """`holdings`: shared by all listeners of a node."""
         self.limit = limit
+        self.holdings = holdings if holdings is not None else Holdings()
         self.now = 0.0
         self.client_budget = Budget()
         self.peer_budget = Budget()
@@ -132,7 +135,13 @@ class Connections:
         self._trials.discard(connection)
         return True
 
+    def note_unsent(self, connection: OpenConnection, size: int) -> None:
+        """What a client has not read. Peers have links of their own, with limits of their own."""
+        if connection not in self._peers:
+            self.holdings.note(connection, size)
+
     def forget(self, connection: OpenConnection) -> None:
+        self.holdings.forget(connection)
         self._open.discard(connection)
         self._peers.discard(connection)
         self._operators.discard(connection)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from epoxy.transport.holdings import FREE_BYTES, Holdings
 from epoxy.transport.http import response
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response import Headers
@@ -11,8 +12,16 @@ from epoxy.transport.peers.frames import FrameHandler
 from epoxy.transport.peers.session import PeerSession
 
 Handler = Callable[["Exchange"], None]
-UpgradedProtocol = asyncio.Protocol
-"""Takes over a connection that began with HTTP."""
+
+
+class UpgradedProtocol(asyncio.Protocol):
+    """Takes over a connection that began with HTTP. `holdings`: of the node, from then on."""
+
+    def __init__(self) -> None:
+        self.holdings = Holdings()
+
+
+UNREAD = "too many long answers wait for clients that do not read them; try again"
 
 
 class Owner(Protocol):
@@ -20,6 +29,13 @@ class Owner(Protocol):
 
     certified: bool
     certificate_names: tuple[str, ...]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the clients of the node together leave too much unread."""
+
+    def stall(self) -> None:
+        """Begin no further request for a moment."""
 
     def advance(self) -> None:
         """Send what may be sent."""
@@ -105,6 +121,10 @@ class Exchange:
             return
         if self.shared:
             headers, lasting = (*headers, *self.shared), ()
+        if len(body) > FREE_BYTES and connection.is_busy and self.request.method == "GET":
+            status, content_type, headers, lasting = 503, response.JSON, (), ()
+            body = response.problem("busy", UNREAD)
+            connection.stall()
         framing = b"" if status in response.WITHOUT_BODY else response.length(len(body))
         start = response.head(status, content_type, headers, framing=framing, close=self.close)
         silent = not framing or self.request.method == "HEAD"

@@ -172,7 +172,8 @@ class HttpServer(HttpConnection):
         self._accept(exchange)
 
     def _check_budget(self) -> None:
-        if self._account.exceeds(self._limits.held_bytes):
+        limits = self._limits
+        if self._account.exceeds(limits.peer_held_bytes if self._is_peer else limits.held_bytes):
             raise Refusal(503, "busy", "too many long requests are under way")
 
     def _send_continue(self) -> None:

@@ -10,7 +10,8 @@ from websockets.protocol import Protocol as Framing
 from websockets.protocol import Side, State
 from websockets.utils import accept_key
 
-from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.holdings import FREE_BYTES
+from epoxy.transport.http.exchange import Exchange, UpgradedProtocol
 
 MAX_MESSAGE_BYTES = 2 << 20
 """An actor's answer of a megabyte in base64, or the names of the actors of the largest envoy."""
@@ -36,12 +37,15 @@ class WebSocketListener(Protocol):
         """Called once, when either side has ended the connection."""
 
 
-class WebSocket(asyncio.Protocol):
+class WebSocket(UpgradedProtocol):
     """One connection. `listen` makes the object that receives its messages."""
 
     def __init__(self, listen: Callable[["WebSocket"], WebSocketListener]) -> None:
+        super().__init__()
         self._framing = Framing(Side.SERVER, state=State.OPEN, max_size=MAX_MESSAGE_BYTES)
         self._pieces: list[bytes] = []
+        self._partial = 0
+        self._is_held = False
         self._backlog = b""
         self._scheduled = self._paused = False
         self._transport: asyncio.Transport | None = None
@@ -53,7 +57,12 @@ class WebSocket(asyncio.Protocol):
             return
         self._framing.send_text(message)
         self._flush()
-        self._abort_slow_reader()
+        self._note()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._backlog = b""
 
     def close(self, reason: str = "") -> None:
         if self._transport is not None and self._framing.state is State.OPEN:
@@ -80,6 +89,8 @@ class WebSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
         self._backlog = b""
+        self._pieces = []
+        self.holdings.forget(self)
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.lost()
@@ -101,17 +112,23 @@ class WebSocket(asyncio.Protocol):
             (self._transport.pause_reading if self._paused else self._transport.resume_reading)()
 
     def _digest(self, piece: bytes) -> None:
+        self._partial += len(piece)
         self._framing.receive_data(piece)
         for event in self._framing.events_received():
             if isinstance(event, Frame):
                 self._read(event)
         self._flush()
-        self._abort_slow_reader()
+        self._note()
 
-    def _abort_slow_reader(self) -> None:
-        if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
-            self._transport.abort()
-            self._backlog = b""
+    def _note(self) -> None:
+        """What is unread, and what has come of a message that is not complete."""
+        if self._transport is None:
+            return
+        unread = self._transport.get_write_buffer_size()
+        if unread > MAX_UNSENT_BYTES:
+            self.abort()
+        elif self._is_held or unread + self._partial > FREE_BYTES:
+            self._is_held = self.holdings.note(self, unread + self._partial)
 
     def _read(self, frame: Frame) -> None:
         """The framing answers pings and closes by itself, and checks the order of fragments and their size."""
@@ -119,6 +136,7 @@ class WebSocket(asyncio.Protocol):
             if frame.data:  # Empty ones add nothing to the size that is limited.
                 self._pieces.append(bytes(frame.data))
             if frame.fin:
+                self._partial = 0
                 message, self._pieces = b"".join(self._pieces), []
                 if self._listener is not None:
                     self._listener.heard(message)
