@@ -6,6 +6,7 @@ from epoxy.model.messages import AcceptOk, Failed
 from epoxy.model.transactions import Add, Txn, TxnOutcome
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, ReadResult, Refused, Source, Write
 from epoxy.model.writes import Path as Way
+from epoxy.node.service import MAX_LONG_READS_BYTES
 from epoxy.protocol.effects import Timing
 from epoxy.runtime.admission import GRAIN_MS
 from tests.node.service_bench import TIMEOUT_MS, World
@@ -211,6 +212,25 @@ def test_one_read_too_many_is_refused_but_never_one_that_is_known_here() -> None
         world.node.read(b"known", consistency, world.reads.append)
     assert [type(read) for read in world.reads] == [Refused, ReadResult, ReadResult, ReadResult]
     assert world.node.refused == {"writes_in_flight": 0, "reads_in_flight": 1}
+
+
+def test_long_values_are_read_a_few_at_a_time() -> None:
+    """Each brings its value from every replica that is asked, through the links that votes take."""
+    world = World()
+    long = bytes(MAX_LONG_READS_BYTES // 4)
+    world.node.replica.handle([commit(prop(long, by=B, mutable=True))], lambda _: None)
+    world.disk.sync()
+    world.links.sent.clear()
+    for _ in range(5):
+        world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    assert world.reads == [Refused(reason=f"reads of {MAX_LONG_READS_BYTES} bytes are asking other regions already")]
+    world.node.read(b"short", Consistency.LINEARIZABLE, world.reads.append)
+    assert len(world.reads) == 1
+    world.clock.advance(60_000)
+    assert len(world.reads) == 6, "all are answered in time"
+    world.reads.clear()
+    world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    assert world.reads == [], "the room has come back"
 
 
 def test_the_room_of_a_read_comes_back() -> None:

@@ -25,7 +25,7 @@ BUSY_S = 1.0
 that it is long, so the next refusal would cost as much."""
 
 
-class Holder(Protocol):
+class HoldingConnection(Protocol):
     def abort(self) -> None:
         """End the connection, without waiting for its client."""
 
@@ -36,8 +36,8 @@ class Holdings:
         self.bytes = 0
         self.aborted = 0
         self._now_s = now_s
-        self._held: dict[Holder, tuple[int, float]] = {}
-        self._ending: dict[Holder, int] = {}
+        self._held: dict[HoldingConnection, tuple[int, float]] = {}
+        self._ending: dict[HoldingConnection, int] = {}
         """Aborted, and their memory not free yet."""
         self._ending_bytes = 0
 
@@ -45,7 +45,7 @@ class Holdings:
     def is_full(self) -> bool:
         return self.bytes >= self.limit
 
-    def note(self, holder: Holder, size: int) -> bool:
+    def note(self, holder: HoldingConnection, size: int) -> bool:
         """What a connection holds now. Whether it is counted; if so, `forget` is called in the end."""
         if holder in self._ending:
             return True
@@ -61,7 +61,7 @@ class Holdings:
             self._abort_stalled(now_s)
         return True
 
-    def forget(self, holder: Holder) -> None:
+    def forget(self, holder: HoldingConnection) -> None:
         """The connection has ended, or its client has read or sent what was missing: it is the youngest again."""
         known = self._held.pop(holder, None)
         if known is not None:

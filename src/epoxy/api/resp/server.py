@@ -35,9 +35,7 @@ MAX_CHECKED = 100_000
 
 
 class RespServer:
-    def __init__(
-        self, node: RespNode, limits: RespLimits | None = None, holdings: Holdings | None = None
-    ) -> None:
+    def __init__(self, node: RespNode, limits: RespLimits | None = None, holdings: Holdings | None = None) -> None:
         """`holdings`: of the node, shared with its other listeners."""
         self.node = node
         self.limits = limits if limits is not None else RespLimits()
