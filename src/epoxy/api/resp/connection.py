@@ -28,6 +28,8 @@ from epoxy.api.resp.limits import (
     UNREAD_BYTES,
 )
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
+from epoxy.api.resp.session_access import nothing_shown, open_to_all, spelled
+from epoxy.api.resp.turns import read_slices
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.access import Access
@@ -127,7 +129,7 @@ class RespConnection(RespSession, asyncio.Protocol):
             self._backlog += data
             return
         if len(data) > SLICE_BYTES:
-            self._read_slices(data)
+            self._backlog = read_slices(self.reader, self._queue, data)
         else:
             self._queue.extend(self.reader.feed(data))
         self._ended |= self._server.stopping and bool(self._queue)
@@ -140,20 +142,10 @@ class RespConnection(RespSession, asyncio.Protocol):
         self._yielding = False
         if self._transport is not None and self._backlog and not self._queue:
             data, self._backlog = self._backlog, b""
-            self._read_slices(data)
+            self._backlog = read_slices(self.reader, self._queue, data)
             self._work()
         else:
             self._pause_or_read()
-
-    def _read_slices(self, data: bytes) -> None:
-        """Parse a long chunk for at most one turn; the rest waits until others had theirs, and until the commands that
-        were read have begun."""
-        deadline = perf_counter() + TURN_S
-        for start in range(0, len(data), SLICE_BYTES):
-            if start and (self._queue or perf_counter() > deadline):
-                self._backlog = data[start:]
-                return
-            self._queue.extend(self.reader.feed(data[start : start + SLICE_BYTES]))
 
     def eof_received(self) -> bool:
         """A client may send its commands, close its sending half and wait for the replies. TLS has no half-close."""
@@ -222,7 +214,7 @@ class RespConnection(RespSession, asyncio.Protocol):
 
     def _filled(self, promised: Promise, reply: bytes) -> None:
         """Replies of one turn of the loop are sent together; a single one is sent now."""
-        reply = self._checked(promised.command, reply)
+        reply = self._unless_unread(promised.command, reply)
         promised.reply = reply
         self._held += len(reply) - promised.weight
         self._server.count(promised.command, reply)
@@ -366,11 +358,11 @@ class RespConnection(RespSession, asyncio.Protocol):
         elif self._promised is not None:
             self._promised.fill(reply)
         else:
-            reply = self._checked(command, reply)
+            reply = self._unless_unread(command, reply)
             self._server.count(command, reply)
             self._reply(reply)
 
-    def _checked(self, command: CommandSpec | None, reply: bytes) -> bytes:
+    def _unless_unread(self, command: CommandSpec | None, reply: bytes) -> bytes:
         """A long reply to a read is refused while the clients of the node leave too much unread."""
         if len(reply) <= FREE_BYTES or command is None or command.writes or not command.first_key:
             return reply
@@ -469,10 +461,9 @@ class RespConnection(RespSession, asyncio.Protocol):
     def _note(self) -> None:
         """What this client makes the node hold."""
         assert self._transport is not None
-        watched = sum([len(v or b"") for v in self.watched.values()])
-        unread = self._transport.get_write_buffer_size()
-        if unread:
+        if unread := self._transport.get_write_buffer_size():
             unread += self._last_sent  # It is kept until all of it is sent.
+        watched = sum([len(value or b"") for value in self.watched.values()])
         self._is_held = self._server.holdings.note(self, self._waiting + unread + watched)
 
     @property
@@ -507,19 +498,3 @@ class RespConnection(RespSession, asyncio.Protocol):
         transport = self._transport
         if transport is not None and not self._write_paused and not transport.get_write_buffer_size():
             how(transport)
-
-
-def nothing_shown() -> None:
-    return None
-
-
-def open_to_all() -> Principal:
-    return OPEN
-
-
-def spelled(address: object) -> str:
-    """As Redis writes it; IPv6 addresses in brackets."""
-    if not isinstance(address, tuple):
-        return ""
-    host, port = str(address[0]), address[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

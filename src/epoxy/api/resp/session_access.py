@@ -8,7 +8,7 @@ from epoxy.codec import resp
 from epoxy.model.access import Access
 from epoxy.model.transactions import Add, Compare, Get, Put, Txn
 from epoxy.model.writes import Outcome
-from epoxy.protocol.access.principal import Principal, lacks_prefix, lacks_role
+from epoxy.protocol.access.principal import OPEN, Principal, lacks_prefix, lacks_role
 
 NOAUTH = resp.error("NOAUTH Authentication required.")
 
@@ -95,3 +95,19 @@ def size_of(txn: Txn) -> int:
     """Of what a transaction may store."""
     puts = [len(each.key) + len(each.value) for each in txn.then if isinstance(each, Put)]
     return sum(puts) + sum([len(each.key) + LONGEST_NUMBER for each in txn.then if isinstance(each, Add)])
+
+
+def nothing_shown() -> None:
+    return None
+
+
+def open_to_all() -> Principal:
+    return OPEN
+
+
+def spelled(address: object) -> str:
+    """As Redis writes it; IPv6 addresses in brackets."""
+    if not isinstance(address, tuple):
+        return ""
+    host, port = str(address[0]), address[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -6,15 +6,27 @@ from functools import partial
 from time import monotonic
 from typing import Generic, TypeVar
 
-from epoxy.api.resp.command import Answer, RespSession
-from epoxy.api.resp.limits import TURN_S
+from epoxy.api.resp.command import Answer, Arguments, RespSession
+from epoxy.api.resp.limits import SLICE_BYTES, TURN_S
 from epoxy.codec import resp
+from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import StoreFailed
 
 T = TypeVar("T")
 Ended = Callable[[], None]
 
 BROKEN = resp.error("ERR internal error, outcome unknown")
+
+
+def read_slices(reader: CommandReader, commands: deque[Arguments], data: bytes) -> bytes:
+    """Parse a long chunk for at most one turn, and only until there are commands to begin with: returns the rest. One
+    read of a socket may hold thirty thousand arguments."""
+    until = monotonic() + TURN_S
+    for start in range(0, len(data), SLICE_BYTES):
+        if start and (commands or monotonic() > until):
+            return data[start:]
+        commands.extend(reader.feed(data[start : start + SLICE_BYTES]))
+    return b""
 
 
 def in_turns(session: RespSession, work: Iterator[None], then: Callable[[], None], answer: Answer) -> None:
