@@ -37,7 +37,7 @@ def spelled(name: str, value: float) -> str:
         return f"{value:g} MiB"
     if last.endswith("_ms"):
         return f"{value:,.0f} ms"
-    return f"{value:g} s" if last.endswith("_s") else f"{value:,}"
+    return f"{value:g} s" if last.endswith("_s") else f"{value:,.0f}"
 
 
 def value_of(module: str, path: str) -> float:
@@ -47,8 +47,8 @@ def value_of(module: str, path: str) -> float:
     holder = getattr(found, owner)
     if fields and isinstance(holder, type):
         assert issubclass(holder, msgspec.Struct)
-        return {field.name: field.default for field in msgspec.structs.fields(holder)}[fields[0]]
-    return reduce(getattr, fields, holder)
+        return float({field.name: field.default for field in msgspec.structs.fields(holder)}[fields[0]])
+    return float(reduce(getattr, fields, holder))
 
 
 @pytest.mark.parametrize("row", ROWS)
