@@ -4,6 +4,7 @@ Rules are also broken on purpose, to show that their tests notice."""
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,26 @@ import pytest
 from epoxy.api.resp import server as server_module
 from epoxy.api.resp import session_access, transactions
 from epoxy.api.resp.connection import RespConnection
+from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
 from epoxy.model.access import AccessRole, Grant
 from epoxy.model.transactions import Done, Executed
 from epoxy.transport.http.response_cache import ResponseCache
-from tests.api.resp.resp_world import Rope, World, committed, granted, proposal, run, token_for, turns, until, world
+from epoxy.transport.tls import client_context, server_context
+from tests.api.resp.resp_world import (
+    FakeNode,
+    Rope,
+    World,
+    committed,
+    granted,
+    proposal,
+    run,
+    token_for,
+    turns,
+    until,
+    world,
+)
+from tests.transport.test_tls import Office
 
 OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
 NOAUTH = b"-NOAUTH Authentication required.\r\n"
@@ -373,5 +389,33 @@ def test_quotas_of_bytes() -> None:
             at.node.txns.popleft()[1](Executed(succeeded=True, seen=(), done=(Done(value=None),), found=()))
             await client.expect(array([OK]))
             assert at.node.quotas.charged == [b"k", b"k", b"j"]
+
+    run(story)
+
+
+def test_a_certificate_stands_for_a_grant_and_a_token_for_another(tmp_path: Path) -> None:
+    """The grant is looked up by the certificate's names again when grants change, and after RESET."""
+    office = Office(tmp_path, "ca")
+    serving = server_context(*office.issue("127.0.0.1"), office.ca)
+    ours = client_context(*office.issue("ci.example.com"), office.ca)
+    by_name = Grant(name="certified", roles=(AccessRole.READER,), san="ci.example.com")
+
+    async def story() -> None:
+        node = FakeNode([READER])
+        server = RespServer(node)
+        async with await server.serve("127.0.0.1", 0, ssl=lambda: serving) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            client = Rope(*await asyncio.open_connection("127.0.0.1", port, ssl=ours, server_hostname="127.0.0.1"))
+            await client.says("PING", NOAUTH)
+            node.access.grant(READER, by_name)
+            await client.says("ACL WHOAMI", bulk(b"certified"))
+            await client.says(f"AUTH {token_for('reader')}", OK)
+            await client.says("ACL WHOAMI", bulk(b"reader"))
+            await client.says("RESET", b"+RESET\r\n")
+            await client.says("ACL WHOAMI", bulk(b"certified"))
+            node.access.grant(READER)
+            await client.says("PING", NOAUTH)
+            client.writer.transport.abort()
+            await until(lambda: not server.connections)
 
     run(story)
