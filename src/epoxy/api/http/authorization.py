@@ -43,7 +43,7 @@ class Authorization:
 
     def admits(self, call: ApiCall, route: Route) -> bool:
         """Whether the route is served, for `call.principal`. False: the call is answered, or will be."""
-        if route.access is Access.PEER or route.access is Access.PUBLIC:
+        if not route.needs_grant:
             return True
         shown = call.request.headers.get(b"authorization")
         if route.signed and not (shown is not None and shown[: len(BEARER)].lower() == BEARER):
@@ -103,9 +103,8 @@ class Authorization:
     # The audit log
 
     def watch(self, call: ApiCall, route: Route) -> None:
-        """Acts of operators are recorded when their outcome is known; what they read is not."""
-        if route.method not in ("GET", "HEAD"):
-            call.on_answer = partial(self._answered, call, route, call.exchange.address)
+        """Record an act when its outcome is known."""
+        call.on_answer = partial(self._answered, call, route, call.exchange.address)
 
     def _answered(self, call: ApiCall, route: Route, address: str, status: int, code: str, definite: bool) -> None:
         outcome: AuditOutcome = "failed" if definite else "unknown"

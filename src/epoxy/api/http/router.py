@@ -144,7 +144,7 @@ class Api:
         elif route.needs_ready and not (self._node.ready or (route.local and self._node.lifecycle.reads)):
             not_ready(call, self._node)
         elif not exchange.on_trial or has_room(call, route):
-            if route.access is Access.OPERATE:
+            if route.is_act:
                 self._authorization.watch(call, route)
             try:
                 route.handler(call)

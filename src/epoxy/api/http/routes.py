@@ -84,6 +84,16 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     """Needs a grant at a node that is open, too: what it changes stays when the node asks for tokens."""
 
     @cached_property
+    def needs_grant(self) -> bool:
+        """Whether it is served for those who have shown one. A signature is checked by the handler."""
+        return self.access in PERMITS
+
+    @cached_property
+    def is_act(self) -> bool:
+        """Of an operator, for the audit log: what is only read is none."""
+        return self.access is Access.OPERATE and self.method != "GET"
+
+    @cached_property
     def permits(self) -> Callable[[Principal], bool]:
         """Whether a principal has a role for it."""
         return PERMITS[self.access]
