@@ -16,11 +16,12 @@ UNCONFIRMED_S = 30.0
 """A node asks a quorum for the grants every two seconds."""
 
 OPEN_TO = {
-    "node.http": "read and write every key, create and ask actors, change members and make tokens",
+    "node.http": "read and write every key, create and ask actors, change members and take backups",
     "node.resp": "read and write every key",
-    "node.admin": "change members, take backups and make tokens",
+    "node.admin": "change members and take backups",
 }
-"""What a client may do at each listener of a node that asks for no tokens. Peers are always asked for the secret."""
+"""What a client may do at each listener of a node that asks for no tokens. Peers are always asked for the secret, and
+orders about tokens always need an operator's."""
 
 PROTECT = (
     'Write auth = "tokens" into [access] of each file and restart one node after the other; `epoxy auth init --config '
