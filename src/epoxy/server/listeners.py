@@ -108,6 +108,7 @@ class Listeners:
         for name in (PEERS, ADMIN):
             if name in self._node.listeners:
                 self._connections[name] = few_connections(connections.holdings)
+        resp.turns = connections.turns
         self._open: list[Listener] = []
 
     async def open(self) -> None:

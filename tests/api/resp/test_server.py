@@ -7,10 +7,13 @@ import socket
 import ssl as tls
 import sys
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
+import pytest
 import trustme
 
+from epoxy.api.resp import connection as module
 from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
@@ -200,3 +203,35 @@ def test_commands_are_counted_by_name_and_result() -> None:
         ("resp_get", "unavailable"): 1,
         ("resp_unknown", "invalid"): 1,
     }
+
+
+def order_of_replies(together_s: float, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Of two connections that pipeline ten commands each, and have all the time they want but for what they share."""
+    served: list[bytes] = []
+    monkeypatch.setattr(module, "TURN_S", 60.0)
+
+    async def story() -> None:
+        door = RespServer(FakeNode())
+        door.turns.together_s = together_s
+        monkeypatch.setattr(door, "count", lambda _, reply: served.append(reply))
+        async with await door.serve("127.0.0.1", 0) as server:
+            address = server.sockets[0].getsockname()[:2]
+            clients = [await asyncio.open_connection(*address) for _ in range(2)]
+            for (_, writer), name in zip(clients, (b"a", b"b"), strict=True):
+                writer.write(b"*2\r\n$4\r\nECHO\r\n$1\r\n%b\r\n" % name * 10)
+            for reader, _ in clients:
+                await reader.readexactly(10 * len(b"$1\r\na\r\n"))
+            assert door.turns.waiting == 0
+            for _, writer in clients:
+                writer.close()
+                await writer.wait_closed()
+
+    run(story)
+    return served
+
+
+@pytest.mark.pure("the length of a turn is replaced")
+def test_connections_share_the_time_of_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a peer's frame waits for one command of each at most, and not for one full turn of each."""
+    assert len(list(groupby(order_of_replies(0.0, monkeypatch)))) >= 10
+    assert len(list(groupby(order_of_replies(120.0, monkeypatch)))) < 10, "a planted fault: no sharing"

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNREAD = resp.error("BUSY too many long replies wait for clients that do not read them; try again")
-
 GETS = frozenset((b"*2\r\n$3\r\nGET\r\n", b"*2\r\n$3\r\nget\r\n"))
 GET_BYTES = 13
 """How every GET begins, up to its key."""
@@ -55,8 +54,7 @@ GET_BYTES = 13
 
 class RespConnection(RespSession, asyncio.Protocol):
     """Invariants: 1. replies leave in the order of `_slots`, and what is in `_out` comes before them.
-    2. commands in `_queue` have not begun.  3. while `_queue` is not empty nothing is read.
-    """
+    2. commands in `_queue` have not begun.  3. while `_queue` is not empty nothing is read."""
 
     def __init__(self, server: "RespServer") -> None:
         super().__init__(server.node, server.next_number())
@@ -285,10 +283,12 @@ class RespConnection(RespSession, asyncio.Protocol):
     def _schedule(self) -> None:
         if not self._scheduled and not self._working and self._transport is not None:
             self._scheduled = True
+            self._server.turns.waiting += 1
             self._loop.call_soon(self._work)
 
     def _work(self) -> None:
         """Begin the commands that may begin, send the replies that are ready."""
+        self._server.turns.waiting -= self._scheduled
         self._scheduled = False
         if self._transport is None:
             return
@@ -309,7 +309,7 @@ class RespConnection(RespSession, asyncio.Protocol):
     def _begin_commands(self) -> bool:
         """True: it stopped because its turn is over."""
         self._collect()
-        deadline = perf_counter() + TURN_S  # The loop's own time stands still during a callback.
+        deadline = perf_counter() + self._server.turns.turn_s(TURN_S)  # The loop's time stands still in a callback.
         while self._queue and not (self._write_paused or self._leaving or self._stalled):
             arguments = self._queue[0]
             command = self._table.get(arguments[0]) or self._table.get(arguments[0].upper())

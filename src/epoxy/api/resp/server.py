@@ -11,6 +11,7 @@ from epoxy.api.resp.limits import RespLimits
 from epoxy.codec import resp
 from epoxy.protocol.access.principal import Principal
 from epoxy.transport.holdings import Holdings
+from epoxy.transport.http.connections import TurnShare
 from epoxy.transport.http.listener import Listener, listen
 from epoxy.transport.http.reserves import Room
 from epoxy.transport.http.response_cache import ResponseCache
@@ -41,6 +42,8 @@ class RespServer:
         self.limits = limits if limits is not None else RespLimits()
         self.connections: dict[int, RespConnection] = {}
         self.holdings = holdings if holdings is not None else Holdings()
+        self.turns = TurnShare()
+        """Of all listeners of the node, if it has others."""
         self.stopping = False
         self.immutable_values = ResponseCache()
         """Replies to GET that are valid for ever, for all sessions."""
