@@ -288,6 +288,8 @@ class HttpServer(HttpConnection):
         except httptools.HttpParserCallbackError as error:
             match error.__context__:
                 case Refusal() as refusal:
+                    # Its frames hold the body, and it is a name in one of them: a cycle that is collected much later.
+                    refusal.__traceback__ = None
                     self._refuse(refusal.status, refusal.code, refusal.message)
                 case StopReading():
                     pass
