@@ -11,7 +11,7 @@ from tests.api.http.http_bench import Cluster, FakeNode, Served, ask, running, w
 
 RULES = Path(__file__).with_name("schemathesis.toml")
 
-DOCUMENT = document(whole_api(FakeNode()).routes)
+DOCUMENT = document(whole_api(FakeNode()).routes, is_open=True)
 
 EXAMPLES = 25
 """For each operation and each way of making them; with those at the borders, about 400 requests in some seconds."""
@@ -92,3 +92,12 @@ def test_the_document_is_served() -> None:
     assert answer.status == 200
     assert answer.json() == document(whole_api(FakeNode()).routes, is_open=True)
     assert answer.json()["openapi"] == "3.1.0"
+
+
+def test_the_document_says_what_each_operation_demands() -> None:
+    guarded = document(whole_api(FakeNode()).routes)["paths"]
+    assert "security" not in guarded["/healthz"]["get"]
+    assert guarded["/v2/members"]["post"]["security"] == [{"token": []}, {"certificate": []}]
+    assert guarded["/v2/members"]["post"]["description"] == "Needs the role operator."
+    assert DOCUMENT["paths"]["/v2/members"]["post"]["security"][0] == {}, "an open node asks for nothing"
+    assert {} not in DOCUMENT["paths"]["/v2/auth/tokens"]["post"]["security"]
