@@ -34,6 +34,7 @@ VALUE = b"0123456789abcdef"
 PREFIX = "bench/"
 WARM_S = 0.05
 GOAL = 0.02
+PATIENCE_S = 10.0
 
 
 class Served(Struct, frozen=True, kw_only=True):
@@ -182,15 +183,16 @@ async def one_window(cluster: Served, pipes: list[Pipe], window_s: float) -> Win
     await asyncio.sleep(WARM_S)
     began, cpu_s, before = time.perf_counter(), cluster.cpu_s(), sum([pipe.done for pipe in pipes])
     await asyncio.sleep(window_s)
-    count = sum([pipe.done for pipe in pipes]) - before
+    while (count := sum([pipe.done for pipe in pipes]) - before) == 0:  # a busy machine
+        assert time.perf_counter() < began + PATIENCE_S, "no answer"
+        await asyncio.sleep(0.01)
     took_s, spent_s = time.perf_counter() - began, cluster.cpu_s() - cpu_s
     for pipe in pipes:
         pipe.is_open = False
-    deadline = time.perf_counter() + 10
+    deadline = time.perf_counter() + PATIENCE_S
     while any(pipe.sent > pipe.done for pipe in pipes):
         assert time.perf_counter() < deadline, "requests without an answer"
         await asyncio.sleep(0.001)
-    assert count, "no answer in a whole window"
     return Window(count / took_s, spent_s / count * 1e6)
 
 

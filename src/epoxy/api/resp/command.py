@@ -20,6 +20,9 @@ from epoxy.node.keys.driver import Change
 from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.response_cache import ResponseCache
 
+PUBLIC, WRITE = Access.PUBLIC, Access.WRITE
+"""Looked up once: a member of an enumeration is slow to find."""
+
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 Arguments = list[bytes]
@@ -157,12 +160,11 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> bool:
-        return self.access is Access.WRITE
+        return self.access is WRITE
 
     def keys(self, arguments: Arguments) -> Arguments:
-        if self.last_key == self.first_key:
-            return arguments[self.first_key : self.first_key + 1]
-        return arguments[self.first_key :]
+        first = self.first_key
+        return arguments[first : first + 1] if self.last_key == first else arguments[first:]
 
     def accepts(self, count: int) -> bool:
         return count == self.arity or count >= -self.arity > 0

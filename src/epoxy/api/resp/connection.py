@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from epoxy.api.resp import session_access, transactions
-from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Credential, OverQuota, RespSession, shown
+from epoxy.api.resp.command import PUBLIC, Answer, Arguments, CommandSpec, Credential, OverQuota, RespSession, shown
 from epoxy.api.resp.limits import (
     CACHED_GETS_BYTES,
     COMMAND_BYTES,
@@ -32,7 +32,6 @@ from epoxy.api.resp.session_access import nothing_shown, open_to_all, spelled
 from epoxy.api.resp.turns import read_slices
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
-from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.protocol.access.principal import OPEN, Principal
@@ -386,7 +385,7 @@ class RespConnection(RespSession, asyncio.Protocol):
                     f"nothing was done: {arguments[1].decode()}; a value has {MAX_VALUE_BYTES} at most"
                 )
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
-        if command.access is not Access.PUBLIC and (refused := self._refusal(command, arguments)) is not None:
+        if command.access is not PUBLIC and (refused := self._refusal(command, arguments)) is not None:
             transactions.refused(self, command)
             return refused
         if self.multi is not None and not command.ends_multi:

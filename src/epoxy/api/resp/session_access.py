@@ -10,6 +10,9 @@ from epoxy.model.transactions import Add, Compare, Get, Put, Txn
 from epoxy.model.writes import Outcome
 from epoxy.protocol.access.principal import OPEN, Principal, lacks_prefix, lacks_role
 
+READ, WRITE = Access.READ, Access.WRITE
+"""Looked up once: a member of an enumeration costs as much as the rest of a check."""
+
 NOAUTH = resp.error("NOAUTH Authentication required.")
 
 LONGEST_NUMBER = 20
@@ -22,11 +25,11 @@ def refusal(principal: Principal, command: CommandSpec, arguments: Arguments) ->
     """Why this client may not run this command with these keys; None: it may. A command that names no keys, like SCAN,
     shows by itself only what may be read."""
     access = command.access
-    if access is Access.READ:
+    if access is READ:
         if principal.reads_all:
             return None
         has_role, may = principal.reads, principal.may_read
-    elif access is Access.WRITE:
+    elif access is WRITE:
         if principal.writes_all:
             return None
         has_role, may = principal.writes, principal.may_write
@@ -34,10 +37,9 @@ def refusal(principal: Principal, command: CommandSpec, arguments: Arguments) ->
         return None if principal.has(access) else no_permission(lacks_role(principal, access, command.name.upper()))
     if not has_role:
         return no_permission(lacks_role(principal, access, command.name.upper()))
-    if command.first_key:
-        for key in command.keys(arguments):
-            if not may(key):
-                return no_permission(lacks_prefix(principal, shown(key)))
+    for key in command.keys(arguments) if command.first_key else ():
+        if not may(key):
+            return no_permission(lacks_prefix(principal, shown(key)))
     return None
 
 
