@@ -199,6 +199,11 @@ bench-backup: setup ## back up KEYS (default 1000000) from three real nodes whil
 bench-access: setup fast ## what asking for tokens costs: an open cluster and one with tokens in alternating windows; 4 minutes
 	$(BIN)/python -m benchmarks.access_cost --python $(FAST_VENV)/bin/python $(ACCESS)
 
+REVOCATIONS ?= 20
+.PHONY: bench-revocation
+bench-revocation: setup ## how long five regions still accept a revoked token, REVOCATIONS (default 20) times; 2 minutes
+	$(BIN)/python -m benchmarks.revocation --revocations $(REVOCATIONS)
+
 .PHONY: bench-failover
 bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS (default 20) of each kind; 10 minutes
 	$(BIN)/python -m benchmarks.failover --failovers $(FAILOVERS)
