@@ -3,13 +3,14 @@
     python -m benchmarks.revocation [--revocations 20] [--port-base 7800]
 
 Five real nodes with the round trips between AWS regions, which ask for tokens. Each time a token is made, used in every
-region over HTTP and over RESP (a connection that stays open), and revoked at one region. The time from the answer to
-that until a region refuses is measured for both. Then the same with a region that is cut off when the token is revoked:
-it goes on accepting it, and the time is measured from the moment its links are restored, for the regions that were not
-cut off from the revocation. Exit 1 if a region takes 5 seconds or more.
+region over HTTP and over RESP (a connection that stays open), and revoked at one region. Measured are how long the
+command to revoke takes, and how long a region accepts the token from the moment the command was given. Then the same
+with a region that is cut off when the token is revoked: it goes on accepting it, and its time is measured from the
+command to restore its links. Exit 1 if a region accepts a token 5 seconds after it was revoked or restored.
 """
 
 import argparse
+import random
 import socket
 import sys
 import tempfile
@@ -17,20 +18,20 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from benchmarks.stats import percentile
 from epoxy.cli.demo import tokens
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.control import DemoOrder
-from epoxy.cli.demo.plan import DemoPlan
+from epoxy.cli.demo.plan import PORTS_APART, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Client
 from epoxy.client.token import read_token
 from epoxy.model.errors import AccessRefused
 from epoxy.node.access.control import MISSED_S
-from epoxy.testing import free_ports
+from epoxy.testing import hold
 
 REGIONS = 5
 KEY, VALUE = "revocation", b"a reserved name, which every region reads by itself, also while it is cut off"
@@ -106,6 +107,8 @@ class Trial:
         self.cluster = cluster
         self.operator = operator
         self.name = name
+        self.answered_s = 0.0
+        """How long the command to revoke took."""
 
     def run(self, cut_off: RegionNode | None) -> dict[str, float]:
         """By region, how many seconds it accepted the token after the command to revoke it was given, or, of the one
@@ -121,7 +124,9 @@ class Trial:
             if cut_off is not None:
                 self._order("cut", cut_off)
             began = {node.datacenter: time.monotonic() for node in self.cluster.nodes}
+            revoked_at = time.monotonic()
             assert admin.auth.revoke_token(self.name)
+            self.answered_s = time.monotonic() - revoked_at
             if cut_off is not None:
                 time.sleep(CUT_S)
                 early = [watch for watch in watches if watch.region == cut_off.datacenter and watch.refused_at]
@@ -153,19 +158,23 @@ def reserve(cluster: DemoCluster) -> None:
             client.reserve(KEY, VALUE)  # at each of them, so that each has it
 
 
-def measure(cluster: DemoCluster, revocations: int) -> tuple[list[dict[str, float]], dict[str, float]]:
+def measure(cluster: DemoCluster, revocations: int) -> tuple[list[dict[str, float]], dict[str, float], list[float]]:
     nodes = cluster.nodes
-    plain, restored = [], {}
+    plain, restored, answers = [], {}, []
     for number in range(revocations):
-        plain.append(Trial(cluster, nodes[number % len(nodes)], f"plain-{number}").run(None))
+        trial = Trial(cluster, nodes[number % len(nodes)], f"plain-{number}")
+        plain.append(trial.run(None))
+        answers.append(trial.answered_s)
         print(f"{number + 1:2} of {revocations}: {max(plain[-1].values()):.2f} s", file=sys.stderr)
     for number, node in enumerate(nodes):
         operator = nodes[(number + 1) % len(nodes)]
-        took = Trial(cluster, operator, f"cut-{number}").run(node)
+        trial = Trial(cluster, operator, f"cut-{number}")
+        took = trial.run(node)
+        answers.append(trial.answered_s)
         restored[node.datacenter] = took.pop(node.datacenter)
         plain.append(took)
         print(f"{node.datacenter} cut off: {restored[node.datacenter]:.2f} s after it was restored", file=sys.stderr)
-    return plain, restored
+    return plain, restored, answers
 
 
 def table(names: tuple[str, ...], plain: list[dict[str, float]], restored: dict[str, float]) -> str:
@@ -177,8 +186,12 @@ def table(names: tuple[str, ...], plain: list[dict[str, float]], restored: dict[
 
 
 def port_base() -> int:
-    """The first of the ports that a demo of five regions takes, in a part that happens to be free."""
-    return free_ports(1)[0] // 100 * 100
+    """The first of the ports that a demo of five regions takes, below those that systems give to clients."""
+    for base in random.sample(range(20_000, 32_000, 100), 50):
+        with suppress(OSError):
+            hold([base + PORTS_APART * region + port for region in range(REGIONS) for port in (0, 1)])
+            return base
+    raise SystemExit("no free ports from 20000 to 32000")
 
 
 def main() -> int:
@@ -194,14 +207,15 @@ def main() -> int:
         try:
             cluster.start(lambda node: print(f"{node.datacenter} is ready", file=sys.stderr))
             reserve(cluster)
-            plain, restored = measure(cluster, given.revocations)
+            plain, restored, answers = measure(cluster, given.revocations)
         finally:
             cluster.kill()
     print(table(plan.names, plain, restored))
-    longest = max(max(each.values()) for each in [*plain, restored])
-    print(
-        f"\n{len(plain)} revocations, {len(restored)} of them with a region cut off; the longest took {longest:.2f} s"
-    )
+    print(f"\n{len(plain)} revocations, {len(restored)} of them with a region cut off. The command took", end=" ")
+    print(f"{percentile(answers, 0.5):.2f} s (p50), {max(answers):.2f} s at most.")
+    late = [max(each.values()) - answered for each, answered in zip(plain, answers, strict=True)]
+    longest = max(*late, *restored.values())
+    print(f"The longest time from the answer, or from a restored link, to the last refusal: {longest:.2f} s")
     return 0 if longest < MISSED_S else 1
 
 
