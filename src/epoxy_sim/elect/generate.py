@@ -16,7 +16,7 @@ BABBLED = 0.3
 """Share of the seeds with encoded messages, which alone limit epochs to 64 bits."""
 
 TAMPERED = 0.5
-"""Share of the seeds with encoded messages in which a man in the middle touches some of them."""
+"""Share of the seeds with encoded messages and without a change of nodes in which a man in the middle touches some."""
 
 AWAY = 0.5
 """Share of the seeds with three or more nodes and a past in which one of them was away for most of it."""
@@ -62,7 +62,7 @@ def generate(seed: int, *, n: int | None = None) -> ElectPlan:
     if plan.begun and not plan.odd and size >= 3 and away.random() < AWAY:
         plan = replace(plan, ahead=away.choice(EPOCHS_AHEAD))
     tap = Random(f"elect/tampering/{seed}")
-    if plan.encoded and tap.random() < TAMPERED:
+    if plan.encoded and seed % ROLLED != ROLLED - 1 and tap.random() < TAMPERED:
         plan = replace(plan, weather=replace(plan.weather, tampering=tap.choice((0.01, 0.1))))
     return changed(Random(f"elect/rolls/{seed}"), plan) if seed % ROLLED == ROLLED - 1 and n is None else plan
 
