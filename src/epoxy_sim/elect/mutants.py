@@ -187,7 +187,7 @@ mutant(
     "must_resign",
     "clings-to-office",
     "a leader without a lease waits although some have voted later",
-    since=820,
+    since=265,
 )(never)
 mutant(epochs, "is_plausible", "any-epoch", "an epoch far above all others is believed")(always)
 mutant(epochs, "is_common", "one-voice", "one node is believed an epoch that a majority would be")(always)

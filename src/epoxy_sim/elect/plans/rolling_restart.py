@@ -1,4 +1,4 @@
-"""Changes of the list of nodes: at random under any faults, and two plans with faults at the worst moments."""
+"""Changes of the list of nodes: at random under any faults, and three plans with faults at the worst moments."""
 
 from random import Random
 
@@ -6,9 +6,15 @@ from msgspec.structs import replace
 
 from epoxy_sim.elect.plan import ElectFault, ElectPlan, Kind, Roll
 
+OVERTAKEN = 0.1
+"""Share of the changes in which a primary without a lease meets later votes. Drawn apart from the other plans, so that
+their seeds kept their meaning when it was added."""
+
 
 def changed(dice: Random, plan: ElectPlan) -> ElectPlan:
-    """One plan in three is one of the two special ones."""
+    """Of the others one in three is one of two special ones."""
+    if Random(f"elect/overtaken/{plan.seed}").random() < OVERTAKEN:
+        return overtaken(dice, plan)
     return dice.choice((with_rolls, with_rolls, with_rolls, with_rolls, left_behind, last_copy))(dice, plan)
 
 
@@ -87,4 +93,28 @@ def last_copy(dice: Random, plan: ElectPlan) -> ElectPlan:
     )
     return replace(
         sized(plan, 3, 4), rolls=(roll,), min_replicas=1, pace_ms=20, faults=faults, faults_end_ms=gone_ms + 5 * down_ms
+    )
+
+
+def overtaken(dice: Random, plan: ElectPlan) -> ElectPlan:
+    """Four become six, and two of the six have no server yet, so the change is not over. The primary is cut off until
+    a half of the nodes, which hears the others and is not heard, has voted in a later epoch. When the primary is back,
+    with the other half it is a majority of the old list only; with the later voters, of the new one only."""
+    down_ms = plan.timing.down_after_ms
+    at_ms, gap_ms = 2 * down_ms, int(dice.uniform(0.2, 0.5) * down_ms)
+    roll = Roll(at_ms=at_ms, nodes=(1, 2, 3, 4, 5, 6), order=(1, 2, 3, 4), gap_ms=gap_ms, min_replicas=1, stay=True)
+    cut_ms = at_ms + 4 * gap_ms + int(dice.uniform(3.0, 5.0) * down_ms)
+    away_ms = int(dice.uniform(1.3, 2.0) * down_ms)
+    faults = (
+        ElectFault(at_ms=at_ms + 1, kind=Kind.SERVER_CRASH, target=(5, 6), for_ms=cut_ms - at_ms),
+        ElectFault(at_ms=cut_ms, kind=Kind.PARTITION, target=(0,), for_ms=away_ms),
+        ElectFault(at_ms=cut_ms, kind=Kind.ONE_WAY, target=(4, 5, 6), for_ms=away_ms + down_ms // 2),
+    )
+    return replace(
+        sized(plan, 4, 6),
+        rolls=(roll,),
+        priorities=(100, 0, 0, 100, 100, 100),
+        min_replicas=1,
+        faults=faults,
+        faults_end_ms=cut_ms + away_ms + down_ms,
     )
