@@ -6,18 +6,21 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import uvloop
 from msgspec.structs import replace
 
 from epoxy.agent import links
-from epoxy.agent.links import Dialer, LinkListener
+from epoxy.agent.links import Dialer, IncomingLink, LinkListener
+from epoxy.codec.resp import CommandReader
 from epoxy.model.address import Address
 from epoxy.node.process.certificates import CertificateFiles
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect import handshake
 from epoxy.protocol.elect.handshake import Party, party_of
+from epoxy.protocol.elect.link_session import DialerSession
 from epoxy.protocol.elect.lists import first
 from epoxy.protocol.elect.messages import Acceptance, Message
 from epoxy.testing import free_ports
@@ -232,6 +235,63 @@ def test_a_connection_of_a_secret_that_is_gone_ends_and_one_of_another_stays() -
         await Pair(party("a")).play(story)
 
     uvloop.run(play())
+
+
+def test_a_handshake_begun_before_the_secret_was_replaced_is_not_finished_after_it() -> None:
+    """Else a stranger that holds the old secret, and always has a handshake under way, would stay."""
+
+    async def story(pair: Pair) -> None:
+        reader, writer = await asyncio.open_connection(pair.address.host, pair.address.port)
+        session = DialerSession(party("a"), "b", b"n" * handshake.NONCE_BYTES)
+        writer.write(session.greeting)
+        frames: list[list[bytes]] = []
+        commands = CommandReader(wire.LINK_LIMITS)
+        while not frames:
+            frames = commands.feed(await reader.read(4096))
+        pair.listener.renew((b"y" * 16,))
+        writer.write(session.conclude(frames[0]) + session.seal(wire.encode(VOTE)))
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        assert pair.heard == []
+        writer.close()
+
+    async def play() -> None:
+        await Pair(party("c")).play(story)
+
+    uvloop.run(play())
+
+
+def test_a_dialer_whose_secret_was_replaced_during_the_handshake_says_nothing_on_it() -> None:
+    parties = [party("a"), *[party("a", secrets=(b"y" * 16,))] * 2]
+
+    async def story(pair: Pair) -> None:
+        pair.dialer = Dialer(lambda: parties.pop(0), "b", pair.address, CONFIG)
+        pair.dialer.put(VOTE)
+        dialing = asyncio.create_task(pair.dialer.run())
+        while parties and not pair.heard:
+            await asyncio.sleep(0.001)
+        assert pair.heard == []
+        dialing.cancel()
+
+    async def play() -> None:
+        await Pair(party("c")).play(story)
+
+    uvloop.run(play())
+
+
+def test_time_for_the_handshake_begins_after_that_of_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger that is slow with the one must not have for ever for the other."""
+    monkeypatch.setattr(links, "HANDSHAKE_S", 0.0)
+
+    async def play() -> None:
+        link = IncomingLink(LinkListener(lambda: party("b"), lambda _: None))
+        await asyncio.sleep(0.01)
+        transport = Mock()
+        link.connection_made(transport)
+        while not transport.abort.called:
+            await asyncio.sleep(0)
+
+    uvloop.run(asyncio.wait_for(play(), PATIENCE_S))
 
 
 @pytest.mark.parametrize("wrong", [{"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}])

@@ -7,6 +7,12 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from epoxy.model.messages import AcceptOk, Failed
 from epoxy.transport.http.exchange import Exchange
@@ -219,3 +225,14 @@ def test_an_authority_of_clients_makes_no_peers_and_no_servers(ours: Office, the
     run(story())
     foreign = server_context(*theirs.issue("127.0.0.1"))
     assert flaw_of(foreign, contexts.for_dialing(), "127.0.0.1") == "unable to get local issuer certificate"
+
+
+def test_a_key_with_a_password_is_refused_and_nothing_is_asked_at_the_terminal(ours: Office) -> None:
+    """A running node that read such a key would stand still, waiting for an answer."""
+    cert, key = ours.issue("127.0.0.1")
+    unlocked = load_pem_private_key(key.read_bytes(), None)
+    locked = BestAvailableEncryption(b"password")
+    key.write_bytes(unlocked.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked))
+    for make in (server_context, client_context):
+        with pytest.raises(OSError, match="a key with a password cannot be used"):
+            make(cert, key)

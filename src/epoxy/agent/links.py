@@ -105,6 +105,8 @@ class Dialer:
                 )
                 link.set_up(self._silence_ms)
                 await link.proved
+            if link.secret not in self._party_of().secrets:
+                raise HandshakeRefused("the secret of this connection was replaced during its handshake")
             self._link, self._logged = link, ""
             LOGGER.info("connected to a peer", extra={"peer": self._peer})
             self._flush()
@@ -258,9 +260,10 @@ class LinkListener:
                 link.close()
 
     def renew(self, accepted: tuple[bytes, ...]) -> None:
-        """Other secrets are accepted now: connections that were made with none of them end."""
+        """Other secrets are accepted now: connections that were made with none of them end; so do those that have
+        proved none yet, because the answer they were given was made with the secrets of before."""
         for link in list(self._incoming):
-            if link.sender and link.secret not in accepted:
+            if link.secret not in accepted:
                 link.close()
 
     def replace_older(self, newcomer: "IncomingLink") -> None:
@@ -282,7 +285,7 @@ class IncomingLink(ControlLink):
         super().__init__()
         self._listener = listener
         self._session = AcceptorSession()
-        self._late = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
+        self._late: asyncio.TimerHandle | None = None
 
     @property
     def sender(self) -> str:
@@ -293,12 +296,14 @@ class IncomingLink(ControlLink):
         return self._session.secret
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """With TLS its handshake is over: a timer that began before it might have ended already."""
         super().connection_made(transport)
+        self._late = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
         self._listener.join(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self._late.cancel()
+        self._on_time()
         self._listener.leave(self)
 
     def receive_frame(self, frame: list[bytes]) -> None:
@@ -307,11 +312,15 @@ class IncomingLink(ControlLink):
             self._listener.receive(session.open(frame))
         elif session.is_greeted:
             session.conclude(frame)
-            self._late.cancel()
+            self._on_time()
             self._listener.replace_older(self)
         else:
             nonce = secrets.token_bytes(handshake.NONCE_BYTES)
             self.write(session.greet(self._listener.party_of(), frame, nonce))
+
+    def _on_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
 
     def refuse(self, error: Exception) -> bytes:
         self._listener.log_refusal(str(error))

@@ -20,6 +20,7 @@ from epoxy.node.process.config import EVERYWHERE, Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG
 from epoxy.node.process.secret_files import read_secret
 from epoxy.transport.peers.operator_header import operator_authorization
+from epoxy.transport.tls import refuse_password
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MAX_DURATION_S = 100 * 365 * UNITS["d"]
@@ -117,7 +118,7 @@ def own_tls(settings: Settings, *, named: bool) -> ssl.SSLContext | None:
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.tls.ca is not None:
-        context.load_cert_chain(settings.tls.cert, settings.tls.key)
+        context.load_cert_chain(settings.tls.cert, settings.tls.key, password=refuse_password)
     return context
 
 

@@ -14,6 +14,7 @@ import click
 
 from epoxy.client.token import TOKEN, TOKEN_FILE
 from epoxy.model.errors import InvalidRequest
+from epoxy.transport.tls import refuse_password
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -107,11 +108,6 @@ def loaded(option: str, file: Path | None, load: Callable[[], T]) -> T:
     except (ssl.SSLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
         raise InvalidRequest(f"{option} {file}: {str(reason).replace('_', ' ').lower()}") from None
-
-
-def refuse_password() -> str:
-    """OpenSSL would ask for it at the terminal, in the middle of a script."""
-    raise ValueError("a key with a password cannot be used; give one without")
 
 
 def write_private(file: Path, text: str, *, replace: bool) -> None:

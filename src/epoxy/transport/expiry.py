@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epoxy.transport.tls import TlsFiles, handshake
+from epoxy.transport.tls import TlsFiles, handshake, refuse_password
 
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which `ssl` has no name for: whether a certificate has expired is not asked,
@@ -41,7 +41,7 @@ def ends_of(files: TlsFiles) -> dict[str, float]:
 
 def own_certificate(files: TlsFiles) -> Decoded | None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(files.cert, files.key)
+    server.load_cert_chain(files.cert, files.key, password=refuse_password)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.load_verify_locations(files.cert)

@@ -70,7 +70,7 @@ def server_context(cert: Path, key: Path, ca: Path | None = None, client_ca: Pat
     """For listeners. With an authority, a client may show a certificate, and a peer must: see `Authenticator`. The
     handshake fails with a certificate that no authority of ours signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
+    context.load_cert_chain(cert, key, password=refuse_password)
     for authority in (ca, client_ca):
         if authority is not None:
             context.load_verify_locations(authority)
@@ -82,8 +82,13 @@ def client_context(cert: Path | None, key: Path | None, ca: Path | None = None) 
     """For links to peers: the name in the peer's certificate must be that of its address."""
     context = ssl.create_default_context(cafile=ca)
     if cert is not None:
-        context.load_cert_chain(cert, key)
+        context.load_cert_chain(cert, key, password=refuse_password)
     return modern(context)
+
+
+def refuse_password() -> str:
+    """OpenSSL would ask for it at the terminal, and the process would stand still until it is answered."""
+    raise OSError("a key with a password cannot be used; give one without")
 
 
 def certificate_names(peercert: Mapping[str, Any] | None) -> tuple[str, ...]:

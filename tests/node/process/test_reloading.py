@@ -51,6 +51,44 @@ def test_a_change_is_read_without_a_signal(part: Part, caplog: pytest.LogCapture
     assert looks
 
 
+def test_files_that_changed_before_they_were_watched_are_read(part: Part) -> None:
+    """Between a start that reads certificates and the watch a data directory may be migrated, for minutes."""
+
+    async def story() -> None:
+        part.files[0].write_text("7")
+        watching = Reloading({"number": part})
+        watching.start()
+        await until(lambda: part.value == 7)
+        watching.stop()
+
+    run(story())
+
+
+def test_files_that_could_not_be_used_are_tried_again(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a certificate that is valid a minute from now, while the file stays the same."""
+    monkeypatch.setattr(reloading, "RETRY_LOOKS", 3)
+    usable: list[bool] = []
+    read = Part.reload
+
+    def reload(part: Part) -> str:
+        if not usable:
+            raise ConfigError("not yet")
+        return read(part)
+
+    monkeypatch.setattr(Part, "reload", reload)
+
+    async def story() -> None:
+        watching = Reloading({"number": part})
+        watching.start()
+        part.files[0].write_text("7")
+        await until(lambda: watching.failures >= 3)
+        usable.append(True)
+        await until(lambda: part.value == 7)
+        watching.stop()
+
+    run(story())
+
+
 def test_a_signal_is_answered_with_one_line_and_a_bad_file_with_one_more(
     part: Part, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,9 @@ from epoxy.node.process.logs import LOGGER
 LOOK_S = 2.0
 """Between two looks at the files, half a dozen `stat` calls. A change is in force after two or three of them."""
 
+RETRY_LOOKS = 30
+"""Looks after which files that could not be used are tried again although they are the same: a certificate may have
+begun to be valid meanwhile."""
 
 FAILED = "failed"
 
@@ -38,6 +41,7 @@ class Reloading:
         self._watches = {name: FileWatch(part.files) for name, part in parts.items()}
         self._told: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._looks = 0
         self.failures = 0
 
     def start(self) -> None:
@@ -55,9 +59,15 @@ class Reloading:
     def _look(self) -> None:
         self.start()
         self._at_each_look()
-        changed = {name: self._reload(name) for name, watch in self._watches.items() if watch.has_changed()}
+        due = [name for name, watch in self._watches.items() if watch.has_changed() or self._is_due(name)]
+        self._looks += 1
+        changed = {name: self._reload(name) for name in due}
         if any(words not in ("", FAILED) for words in changed.values()):
-            LOGGER.info("reloaded", extra=changed)
+            LOGGER.info("reloaded", extra={name: words or "unchanged" for name, words in changed.items()})
+
+    def _is_due(self, name: str) -> bool:
+        """The first look reads all: files may have changed between being read at the start and being watched."""
+        return self._looks == 0 or (name in self._told and self._looks % RETRY_LOOKS == 0)
 
     def _reload(self, name: str) -> str:
         """One reason is logged once, until a reload succeeds."""
