@@ -76,6 +76,9 @@ class Wire:
     def get_extra_info(self, name: str) -> "Wire | None":
         return self if name == "socket" else None
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def setsockopt(self, *_: object) -> None: ...
 
     def set_write_buffer_limits(self, high: int) -> None: ...
