@@ -70,13 +70,15 @@ def auth() -> None:
 def init(path: Path, name: str, save: bool, url: str | None, as_json: bool) -> None:
     """Make a token for an operator. Run it on a node that runs, as a user who can read the cluster's secret.
 
-    It works at any time: it is also the way back when all tokens are lost. A token of the same name is replaced by the
-    new one. The token is printed once, alone on stdout, or saved; only its hash is stored.
+    It works at any time: it is also the way back when all tokens are lost. If there is an operator of that name, the
+    new token replaces its own; a name of other clients is refused. The token is printed once, alone on stdout, or
+    saved; only its hash is stored.
 
     \b
     Exit status:
       0   done
       1   the node does not answer, or reaches no quorum
+      2   refused: the name cannot be one, or is that of other clients
       77  the node refused the secret
       78  the file, or the secret, cannot be read
     \b

@@ -28,6 +28,7 @@ PROTECT = (
     "epoxy.toml --save` on a node makes the first token, before or after."
 )
 INIT = "`epoxy auth init --config epoxy.toml --save`, on a node, makes one."
+LOOK = "Ask with the token of an operator; of nodes that have a node.admin, at that address."
 SHOW_TOKEN = (
     "Name a token with --token-file, EPOXY_TOKEN or EPOXY_TOKEN_FILE. If there is none: `epoxy auth init --config "
     "epoxy.toml --save`, on a node."
@@ -87,11 +88,11 @@ def versions(statuses: list[Status]) -> Iterator[Finding]:
 
 
 def grants(statuses: list[Status], known: list[GrantInfo] | None, now_s: float | None = None) -> Iterator[Finding]:
-    """`known` None: this client may not see them."""
+    """`known` None: this client could not see them."""
     asked = any(status.auth == "tokens" for status in statuses)
     if known is None:
         if asked:
-            yield warning("the grants were not looked at", "Ask with the token of an operator.")
+            yield warning("the grants were not looked at", LOOK)
         return
     now = time.time() if now_s is None else now_s
     in_force = [grant for grant in known if not is_over(grant, now)]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 import click
 
@@ -152,15 +153,16 @@ def doctor(urls: list[str], as_json: bool) -> None:
 
 
 def granted(visits: list[NodeVisit]) -> list[GrantInfo] | None:
-    """As the first node that answers knows them. None: this client may not see them."""
-    first = next((visit.url for visit in visits if visit.status is not None), None)
-    if first is None:
-        return None
-    try:
-        with target.connect(first, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
-            return client.auth.grants()
-    except EpoxyError:
-        return None
+    """As the first node that tells them knows them. None: none does, because this client may not see them, or the nodes
+    have other addresses for operators."""
+    for visit in visits:
+        if visit.status is not None:
+            with (
+                suppress(EpoxyError),
+                target.connect(visit.url, timeout=VISIT_S, connect_timeout=VISIT_S) as client,
+            ):
+                return client.auth.grants()
+    return None
 
 
 def exposed_token_files() -> list[str]:

@@ -20,8 +20,8 @@ PATH = "/v2/auth/tokens"
 
 
 def init_auth(name: str = "admin", *, timeout: float | None = None) -> Call[TokenMade]:
-    """A token for an operator, in a request that is signed with the cluster's secret. A grant of the name is replaced,
-    so a second try does no harm."""
+    """A token for an operator, in a request that is signed with the cluster's secret. An operator of the name is
+    replaced, so a second try does no harm."""
     body = msgspec.json.encode(AuthInit(name=name))
     return post_json("/v2/auth/init", body, made, writes=False, timeout=timeout)
 

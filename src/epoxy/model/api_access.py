@@ -23,8 +23,8 @@ Seconds = Annotated[int, documented(minimum=0)]
 
 
 class AuthInit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token for an operator, made with the cluster's secret. If there is a grant of the name, it is replaced: this is
-    the way back when all tokens are lost."""
+    """A token for an operator, made with the cluster's secret. If there is an operator of the name, its grant is
+    replaced: this is the way back when all tokens are lost."""
 
     name: str = "admin"
 

@@ -188,6 +188,22 @@ def test_refusals_are_recorded() -> None:
     assert token(9) not in str(here.node.audit.lines)
 
 
+def test_the_audit_log_has_neither_keys_nor_tokens_of_a_query() -> None:
+    here = guarded()
+    here.ask("GET", "/v2/kv?prefix=user/ada", by=9)
+    here.ask("DELETE", f"/v2/auth/tokens?token={token(1)}")
+    here.ask("DELETE", "/v2/auth/tokens?name=ci")
+    assert [line["target"] for line in here.node.audit.lines] == ["", "", "name=ci"]
+
+
+def test_the_audit_log_names_the_members_of_an_order() -> None:
+    here = guarded()
+    here.node.give(2, OPERATOR)
+    order = b'{"add":[{"id":4,"url":"http://10.3.0.1:7800"}],"remove":[2],"move":[{"id":3,"url":"http://10.2.0.9:1"}]}'
+    here.ask("POST", "/v2/members", order, by=2, content_type="application/json")
+    assert here.node.audit.lines[0]["target"] == "add 4 http://10.3.0.1:7800, remove 2, move 3 http://10.2.0.9:1"
+
+
 # An open node
 
 

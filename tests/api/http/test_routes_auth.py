@@ -48,13 +48,13 @@ def test_a_token_is_shown_once_and_lets_in() -> None:
     made = office.order(
         "POST",
         TOKENS,
-        {"name": "ci", "roles": ["writer"], "prefixes": ["user/%FF"], "expires_in_s": 60, "pools": ["a"]},
+        {"name": "ci", "roles": ["writer", "worker"], "prefixes": ["user/%FF"], "expires_in_s": 60, "pools": ["a"]},
     )
     assert made.status == 201
     token, grant = made.json()["token"], made.json()["grant"]
     assert grant == {
         "name": "ci",
-        "roles": ["writer"],
+        "roles": ["writer", "worker"],
         "prefixes": ["user/%FF"],
         "pools": ["a"],
         "san": "",
@@ -181,6 +181,14 @@ def test_the_secret_makes_an_operator_again_and_again(is_open: bool) -> None:
     second = office.init({"name": "root"}, nonce=2)
     tokens = [each.json()["token"] for each in (first, second)]
     assert [office.ask("GET", TOKENS, authorization=f"Bearer {each}").status for each in tokens] == [401, 200]
+
+
+def test_the_secret_does_not_replace_the_grant_of_other_clients() -> None:
+    office = Office()
+    made = office.order("POST", TOKENS, {"name": "shop", "roles": ["writer"], "prefixes": ["user/"]}).json()
+    assert office.init({"name": "shop"}).error()["code"] == "exists"
+    me = office.ask("GET", "/v2/auth/whoami", authorization=f"Bearer {made['token']}").json()
+    assert me["roles"] == ["writer"]
 
 
 def test_the_answer_is_signed_too() -> None:

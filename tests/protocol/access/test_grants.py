@@ -92,9 +92,27 @@ def test_a_certificate_is_found_by_any_of_its_names() -> None:
         replace(CI, pools=("p" * 129,)),
         replace(CI, digests=()),
         replace(CI, san="x" * 257),
+        replace(CI, san="two names"),
+        replace(CI, san="Web.example.com"),
+        replace(CI, pools=("chat",)),
+        replace(CI, roles=(AccessRole.WORKER,), prefixes=(b"chat",)),
+        replace(CI, roles=(AccessRole.OPERATOR,), prefixes=(b"user/",)),
         replace(CI, stored_bytes=-1),
     ],
 )
 def test_a_grant_that_cannot_be_is_refused(flawed: Grant) -> None:
     with pytest.raises(InvalidRequest):
         with_grant(AccessTable(), flawed)
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        replace(CI, roles=(AccessRole.WORKER, AccessRole.CALLER), prefixes=(b"chat",), pools=("chat",)),
+        replace(CI, san="spiffe://example.com/Web"),
+        replace(CI, san="Ada@example.com"),
+        replace(CI, san="fd00::1"),
+    ],
+)
+def test_what_limits_one_role_of_several_is_taken_and_names_that_have_capitals(sound: Grant) -> None:
+    assert with_grant(AccessTable(), sound).grant("ci") == sound

@@ -15,6 +15,7 @@ from epoxy.api.http.routes import Route
 from epoxy.model.access import Access
 from epoxy.node.access.audit import AuditOutcome
 from epoxy.protocol.access.principal import Principal
+from epoxy.protocol.access.tokens import TOKEN_MARK
 
 BEARER = b"bearer "
 CHALLENGE = (b"WWW-Authenticate", b"Bearer")
@@ -122,10 +123,17 @@ class Authorization:
             f"{call.request.method} {route.path}",
             name=call.principal.name,
             address=address,
-            target=call.target or call.request.query.decode("ascii", "replace"),
+            target=call.target or asked_for(call, route),
             outcome=outcome,
             detail=detail,
         )
+
+
+def asked_for(call: ApiCall, route: Route) -> str:
+    """The query of an operator's route. Queries of others name keys, and some clients put a token there."""
+    query = call.request.query
+    hidden = route.access is not Access.OPERATE or TOKEN_MARK.encode() in query
+    return "" if hidden else query.decode("ascii", "replace")
 
 
 def refuse_rate(call: ApiCall, wait_s: float) -> None:

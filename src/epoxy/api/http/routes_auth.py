@@ -103,6 +103,7 @@ class AuthRoutes:
                 body={JSON: AuthInit},
                 answers={
                     201: RouteAnswer(MADE, {JSON: TokenMade}),
+                    409: refusal("The name is that of a grant that is no operator's.", "exists"),
                     411: NO_LENGTH,
                     415: NOT_JSON,
                     503: UNDECIDED,
@@ -188,7 +189,12 @@ class AuthRoutes:
         grant = self._stamped(Grant(name=name, roles=(AccessRole.OPERATOR,), digests=(digest,)), call)
 
         def edit(table: AccessTable) -> AccessTable:
-            return with_grant(without_grant(table, name) if table.grant(name) is not None else table, grant)
+            before = table.grant(name)
+            if before is None:
+                return with_grant(table, grant)
+            if AccessRole.OPERATOR not in before.roles:
+                raise GrantExists(f"{name!r} is the grant of other clients, and no operator's; choose another name")
+            return with_grant(without_grant(table, name), grant)
 
         def made() -> None:
             self._signatures.answer(call, signed, msgspec.json.encode(TokenMade(token=token, grant=info(grant))), 201)
@@ -276,7 +282,9 @@ def answer(
         case Refused():
             call.fail(503, "refused", edited.reason, retry_after_ms=RETRY_AFTER_MS)
         case ConsensusFailed():
-            message = f"the outcome is unknown: {edited.reason}. It may still take effect; `epoxy auth list` tells"
+            message = (
+                f"the outcome is unknown: {edited.reason}. It may still take effect; `epoxy auth token list` tells"
+            )
             call.fail(503, "consensus_failed", message, definite=False)
 
 

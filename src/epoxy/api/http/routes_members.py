@@ -103,6 +103,7 @@ class MembersRoutes:
     def post(self, call: ApiCall) -> None:
         call.parameters()
         order = json_record(call.request, orders, "order to add, remove and move members")
+        call.target = told(order)
         amendment = Amendment(
             add=tuple(map(newcomer, order.add)),
             remove=tuple(map(checked, order.remove)),
@@ -124,6 +125,13 @@ class MembersRoutes:
             return False
         self._asked += 1
         return True
+
+
+def told(order: MembersOrder) -> str:
+    """For the audit log."""
+    added = [f"add {each.id} {each.url}" for each in order.add]
+    removed = [f"remove {each}" for each in order.remove]
+    return ", ".join([*added, *removed, *[f"move {each.id} {each.url}" for each in order.move]])
 
 
 def newcomer(given: Newcomer) -> Member:
