@@ -124,3 +124,24 @@ def test_a_connection_ends_with_its_grant() -> None:
     demoted.now = principal("farm", roles=(AccessRole.READER,))
     demoted.session.look_again()
     assert demoted.closed == [ENDED]
+
+
+def test_a_connection_that_was_refused_is_heard_no_more() -> None:
+    """A WebSocket is closed by both ends: the worker may send until it has closed its own."""
+    there = Datacenter()
+    refused = Socket(there, principal("farm", "db")).hello(pool="web")
+    assert not refused.hello(pool="web").hello(pool="db").welcome
+    ended = Socket(there, principal())
+    ended.now = None
+    ended.session.look_again()
+    assert not ended.hello().welcome
+    assert there.hosting.sessions == {}
+
+
+def test_hello_is_checked_against_the_grant_that_is_in_force_by_then() -> None:
+    there = Datacenter()
+    late = Socket(there, principal())
+    late.now = principal("farm", "db")
+    late.session.look_again()
+    assert late.closed == []
+    assert not late.hello(pool="web").welcome

@@ -57,6 +57,7 @@ class EnvoySession:
         self._principal = principal
         self._principal_now = principal_now
         self._hello: EnvoyHello | None = None
+        self._over = False
         self._socket = socket
         self._ended = ended
         self._conversation = Conversation(hosting, self)
@@ -66,15 +67,19 @@ class EnvoySession:
         self._socket.send(encoder.encode(message))
 
     def close(self, reason: str = "") -> None:
+        """Nothing is heard from now on: a worker may go on sending until its end of the WebSocket is closed, too."""
+        self._over = True
         self._socket.close(reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
 
     def heard(self, text: bytes) -> None:
+        if self._over:
+            return
         try:
             message = json_text.decode(messages, text)
         except CodecError as error:
             self._conversation.reject(str(error))
             return
-        if isinstance(message, EnvoyHello) and self._hello is None:
+        if isinstance(message, EnvoyHello):
             message = self._hello = held_by(self._principal, message)
             if (objection := objection_to(self._principal, message)) is not None:
                 self._conversation.reject(objection)
@@ -87,7 +92,9 @@ class EnvoySession:
         principal = self._principal_now()
         if principal is None or not principal.works:
             self.close(ENDED)
-        elif self._hello is not None and (objection := objection_to(principal, self._hello)) is not None:
+            return
+        self._principal = principal
+        if self._hello is not None and (objection := objection_to(principal, self._hello)) is not None:
             self.close(objection)
 
     def lost(self) -> None:
