@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from epoxy.api.http.authorization import MAX_DELAYED, MAX_KNOWN, Authorization
+from epoxy.api.http.authorization import MAX_DELAYED, MAX_KNOWN_BYTES, Authorization
 from epoxy.api.http.router import Api
 from epoxy.model.access import AccessRole
 from epoxy.node.access.guesses import FREE_GUESSES
@@ -104,12 +104,16 @@ def test_what_was_found_for_a_header_is_kept_and_bounded(monkeypatch: pytest.Mon
     for _ in range(3):
         here.ask("GET", "/v2/kv/k", by=1)
     assert asked == [token(1).encode()]
-    for blanks in range(MAX_KNOWN + 1):
+    monkeypatch.setattr("epoxy.api.http.authorization.MAX_KNOWN", 9)
+    for blanks in range(40):
         authorization._identify(b"Bearer " + b" " * blanks + token(1).encode())
-    assert len(authorization._known) <= MAX_KNOWN
+        assert len(authorization._known) <= 9
     before = len(authorization._known)
     here.ask("GET", "/v2/kv/k", by=7)
     assert len(authorization._known) == before, "wrong tokens are not kept"
+    padded = "Bearer " + " " * MAX_KNOWN_BYTES + token(1)
+    assert here.ask("GET", "/v2/kv/k", authorization=padded).status == 200
+    assert len(authorization._known) == before, "padded ones are not kept"
 
 
 # Wrong tokens are slowed

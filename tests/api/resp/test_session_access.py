@@ -133,6 +133,23 @@ def test_commands_that_wait_are_checked_when_they_begin() -> None:
     run(story)
 
 
+def test_a_command_that_has_begun_ends_also_if_its_grant_ends_before() -> None:
+    async def story() -> None:
+        async with world(grants=ALL) as at:
+            client = await client_of(at, USERS)
+            at.node.room = 1
+            client.send("DEL user/a user/b")
+            await until(lambda: len(at.node.writes) == 1)
+            at.node.access.grant()
+            client.send("PING")
+            for _ in range(2):
+                await until(lambda: bool(at.node.writes))
+                at.node.writes.popleft()[1](committed(b"1"))
+            await client.expect(b":2\r\n" + NOAUTH)
+
+    run(story)
+
+
 async def cached(at: World) -> None:
     at.node.held = {b"user/a": proposal(b"1", mutable=False), b"tenant/b": proposal(b"2", mutable=False)}
     reader, users, root = await client_of(at, READER), await client_of(at, USERS), await client_of(at, OPERATOR)

@@ -23,6 +23,9 @@ CHALLENGE = (b"WWW-Authenticate", b"Bearer")
 MAX_KNOWN = 4096
 """Headers whose principals are kept: two spellings of both tokens of every grant."""
 
+MAX_KNOWN_BYTES = 128
+"""Of a header that is kept: a client may pad its own with spaces, up to all that a request's head holds."""
+
 MAX_DELAYED = 1024
 """Refusals of wrong tokens that wait at a time, a kilobyte each. With more, one is answered at once: a token has too
 many bits to be guessed, so memory matters more."""
@@ -78,7 +81,7 @@ class Authorization:
         else:
             scheme, token = evidence[: len(BEARER)], evidence[len(BEARER) :]
             found = self._access.of_token(token.strip()) if scheme.lower() == BEARER else None
-        if found is not None:
+        if found is not None and (isinstance(evidence, tuple) or len(evidence) <= MAX_KNOWN_BYTES):
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[evidence] = found

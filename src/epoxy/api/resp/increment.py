@@ -2,7 +2,7 @@
 
 from epoxy.api.resp.command import Arguments, Handler, RespSession, checked_integer, checked_key
 from epoxy.api.resp.keys import failure, unreadable, write
-from epoxy.api.resp.session_access import LONGEST_NUMBER, charged, check_quota
+from epoxy.api.resp.session_access import LONGEST_NUMBER, charged, check_quota, writer_of
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import Proposal
@@ -27,7 +27,7 @@ class Increment:
         self._known: Proposal | None = None
         self._version = -1
         self._doubtful = False
-        self._charged = charged(session, key, self._written)
+        self._charged = charged(session, writer_of(session), key, self._written)
         self._answer = session.promise()
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.resp.command import Arguments, CommandSpec, Handler, RespSession, checked_key, checked_value, shown
-from epoxy.api.resp.session_access import charged, check_quota
+from epoxy.api.resp.session_access import charged, check_quota, writer_of
 from epoxy.api.resp.turns import Ended, Spread, in_turns
 from epoxy.codec import resp
 from epoxy.model.access import Access
@@ -210,7 +210,7 @@ def put(session: RespSession, write: Write, shape: Callable[[Decided], bytes]) -
         else:
             answer(failure(write.key, outcome))
 
-    session.node.write(write, charged(session, write.key, done))
+    session.node.write(write, charged(session, writer_of(session), write.key, done))
 
 
 def set_(session: RespSession, arguments: Arguments) -> None:
@@ -296,6 +296,7 @@ class DeletionBatch:
 
     def __init__(self, session: RespSession, keys: Sequence[bytes]) -> None:
         self._session = session
+        self._principal = writer_of(session)
         self._keys = keys
         self._deleted = 0
         self._failures: list[tuple[bytes, Outcome]] = []
@@ -306,7 +307,7 @@ class DeletionBatch:
         Spread(self._session, self._keys, self._delete, is_full, self._reply, self._answer).go_on()
 
     def _delete(self, key: bytes, ended: Ended) -> None:
-        deleted = charged(self._session, key, partial(self._heard, key, ended))
+        deleted = charged(self._session, self._principal, key, partial(self._heard, key, ended))
         self._session.node.write(Write(key=key, value=None, mutable=True), deleted)
 
     def _heard(self, key: bytes, ended: Ended, outcome: Outcome) -> None:

@@ -71,18 +71,21 @@ def over_rate(principal: Principal, wait_s: float) -> bytes:
     return resp.error(f"QUOTA nothing was done: {rate}; try again in {wait_s:.2f} s")
 
 
+def writer_of(session: RespSession) -> Principal:
+    """The client of a command that begins. A long one keeps it: its grant may end before the command does."""
+    assert session.principal is not None, "only clients that were let in write"
+    return session.principal
+
+
 def check_quota(session: RespSession, more_bytes: int) -> None:
     """Raises OverQuota before a write that its client has no room for."""
-    principal = session.principal
-    assert principal is not None, "only clients that were let in write"
+    principal = writer_of(session)
     if principal.stored_bytes and (reason := session.node.quotas.refusal(principal, more_bytes)) is not None:
         raise OverQuota(f"nothing was written: {reason}")
 
 
-def charged(session: RespSession, key: bytes, answered: Answered) -> Answered:
+def charged(session: RespSession, principal: Principal, key: bytes, answered: Answered) -> Answered:
     """What the outcome of a write is given to, so that it counts for its client."""
-    principal = session.principal
-    assert principal is not None, "only clients that were let in write"
     if not principal.stored_bytes:
         return answered
 
