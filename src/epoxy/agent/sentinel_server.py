@@ -25,8 +25,9 @@ disconnected."""
 MAX_STALLED = 256
 """Clients that have left so much unread. With one more the one that has not read for longest is disconnected."""
 
-READ_BYTES = 4096
-"""Read at a time from one client: about a hundred commands."""
+READ_BYTES = 256
+"""Read at a time from one client: a few commands. Those of all clients that wait for their turn take 50 MiB at most, if
+they are the shortest there are."""
 
 COMMANDS_PER_TURN = 16
 """Commands of all clients that are answered in one turn of the event loop, about a millisecond. Clients must not delay
