@@ -198,6 +198,11 @@ def test_the_audit_log_has_neither_keys_nor_tokens_of_a_query() -> None:
     here.ask("DELETE", f"/v2/auth/tokens?token={token(1)}")
     here.ask("DELETE", "/v2/auth/tokens?name=ci")
     assert [line["target"] for line in here.node.audit.lines] == ["", "", "name=ci"]
+    here.node.give(4, READER, prefixes=(b"a/",))
+    here.ask("GET", "/v2/kv/user/ada", by=4)
+    refused = here.node.audit.lines[-1]
+    assert (refused["act"], refused["name"], refused["detail"]) == ("GET /v2/kv/{key}", "client-4", "forbidden")
+    assert "ada" not in str(here.node.audit.lines)
 
 
 def test_the_audit_log_names_the_members_of_an_order() -> None:

@@ -20,7 +20,9 @@ from epoxy.node.access.audit import (
     audit_of,
     before,
 )
+from epoxy.node.access.guesses import Guesses
 from epoxy.node.process.config import AccessSettings
+from epoxy.protocol.access.tokens import token_of
 from tests.node.service_bench import settings_of
 
 
@@ -67,6 +69,19 @@ def test_what_a_client_chooses_breaks_no_line(tmp_path: Path) -> None:
     (line,) = lines_of(tmp_path / "audit.jsonl")
     assert line["name"] == 'a\n{"act":"forged"}?'
     assert line["target"] == "t" * (MAX_TEXT - 3) + "..."
+
+
+def test_a_token_that_is_said_in_place_of_a_name_is_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = token_of(bytes(range(224, 256)))
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.record("AUTH", name=token, address="x", target=f"name={token}&x", detail=token[:30], outcome="refused")
+    log.close()
+    (line,) = lines_of(tmp_path / "audit.jsonl")
+    assert (line["name"], line["target"], line["detail"]) == ("epx_...", "name=epx_...&x", "epx_...")
+    Guesses().wrong("10.0.0.1:1", token)
+    assert vars(caplog.records[-1])["grant"] == "epx_..."
 
 
 def test_a_flood_of_refusals_is_counted_and_an_act_in_it_is_written(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ class Api:
                 route.handler(call)
             except BadRequest as rejected:
                 if rejected.status == 403 and call.on_answer is None:
-                    self._authorization.refused(call, route, rejected.message)
+                    self._authorization.refused(call, route, rejected.code)  # The message names the key.
                 call.reject(rejected)
             except InvalidRequest as error:
                 call.fail(400, "bad_request", str(error))

@@ -7,6 +7,7 @@ the event loop. What does not reach the file is counted, and the next line that 
 import errno
 import logging
 import os
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -20,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.node.process.config import Settings
+from epoxy.protocol.access.tokens import TOKEN_MARK
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,9 @@ MAX_WAITING = 1_000
 
 MAX_TEXT = 256
 """Of each text in a line: a client chooses some of them."""
+
+TOKEN = re.compile(rf"{TOKEN_MARK}[\w-]+")
+"""A client may say its token where a name belongs: `redis://TOKEN@host` does."""
 
 REFUSALS = 60
 REFUSALS_S = 60.0
@@ -214,6 +219,7 @@ def before(path: Path) -> Path:
 
 
 def clipped(text: str) -> str:
-    """No longer than a line can bear, and valid UTF-8 whatever the client sent."""
+    """No longer than a line can bear, without tokens, and valid UTF-8 whatever the client sent."""
+    text = TOKEN.sub(f"{TOKEN_MARK}...", text)
     kept = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."
     return kept.encode("utf-8", "replace").decode()
