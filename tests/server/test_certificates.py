@@ -166,14 +166,14 @@ def test_ends_that_cannot_be_found_out_stop_no_renewal(renewal: Renewal, monkeyp
     assert renewal.certificates.ends == {}
 
 
-def test_ends_are_told_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_ends_are_told_once_a_day_and_when_they_come(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     office = Office(tmp_path, "ca")
-    cert, key = office.issue("127.0.0.1", expires=later(20))
+    cert, key = office.issue("127.0.0.1", expires=later(20.3))
     given = settings(tmp_path, f'[tls]\ncert = "{cert}"\nkey = "{key}"\nca = "{office.ca}"\n')
     now_s = [datetime.now(UTC).timestamp()]
     certificates = Certificates(given, lambda: now_s[0])
     assert certificates.ends.keys() == {"cert", "ca"}
-    assert certificates.ends["cert"] == pytest.approx(now_s[0] + 20 * DAY_S, abs=5)
+    assert certificates.ends["cert"] == pytest.approx(now_s[0] + 20.3 * DAY_S, abs=5)
     told: list[str] = []
     for _ in range(22 * 4):
         caplog.clear()

@@ -74,9 +74,10 @@ class CertificateFiles:
         )
 
     def remind(self) -> None:
-        """Once a day, of certificates that end soon or have ended."""
+        """Once a day, of certificates that end soon or have ended; and at once when one ends."""
         now_s = self._now_s()
-        if now_s - self._reminded_s < DAY_S:
+        ended = any(self._reminded_s < end <= now_s for end in self.ends.values())
+        if now_s - self._reminded_s < DAY_S and not ended:
             return
         self._reminded_s = now_s
         for name, end in self.ends.items():
