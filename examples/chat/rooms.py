@@ -7,6 +7,9 @@ In one terminal `epoxy demo`, in another `python examples/chat/rooms.py`; or bot
 This starts a worker in every region and a small page for a browser. A room is made in the region where it is first
 asked for, and found from all the others. What a room remembers is in its worker's memory: when the worker goes, the
 room moves and begins anew. A real one would write to a store.
+
+With `epoxy demo --auth` the page shows the application's token (EPOXY_TOKEN_FILE), and the workers theirs
+(EPOXY_WORKER_TOKEN_FILE); --exec sets both.
 """
 
 import argparse
@@ -87,7 +90,10 @@ class Page(BaseHTTPRequestHandler):
 
 async def work(nodes: dict[str, str]) -> None:
     """A worker in every region, until Ctrl-C; a second one does not wait for the rooms to move."""
-    workers = [Worker(url, pool=POOL, slots=1000, key=f"chat-{name}-{os.getpid()}") for name, url in nodes.items()]
+    token = Path(file) if (file := os.environ.get("EPOXY_WORKER_TOKEN_FILE")) else None
+    workers = [
+        Worker(url, pool=POOL, slots=1000, key=f"chat-{name}-{os.getpid()}", token=token) for name, url in nodes.items()
+    ]
     for worker in workers:
         add_room(worker)
 
@@ -117,7 +123,10 @@ def main() -> None:
     print(f"Chat rooms in {', '.join(nodes)}: http://127.0.0.1:{server.server_port}", flush=True)
     ask = f"{next(iter(nodes.values()))}/v2/actors/request?name={ROOM}&key=lobby&pool={POOL}&create=true"
     print(f"Or without a browser:  curl -d 'ada: hello' '{ask}'", flush=True)
-    asyncio.run(work(nodes))
+    try:
+        asyncio.run(work(nodes))
+    except EpoxyError as error:
+        sys.exit(f"the workers: {error}")
     server.shutdown()
 
 

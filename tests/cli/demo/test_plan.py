@@ -71,6 +71,13 @@ def test_who_came_and_who_went_is_remembered(tmp_path: Path) -> None:
     assert again.place_of("sa-east-1").id == 5, "no id is used twice"
 
 
+def test_a_demo_that_asked_for_tokens_goes_on_asking(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    plan(folder, regions=None, port_base=NOWHERE, wan=True, auth=True).lay_out()
+    again = plan(folder, regions=None, port_base=None, wan=True)
+    assert [load(node.config).access.auth for node in again.lay_out()] == ["tokens"] * 3
+
+
 def test_a_folder_keeps_its_secret_its_size_and_its_ports(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     a_plan(folder, 5).lay_out()

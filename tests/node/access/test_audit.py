@@ -40,6 +40,15 @@ class Hands:
         return self.at
 
 
+@pytest.mark.parametrize(("file", "lines"), [("audit.jsonl", 0), ("missing/audit.jsonl", 1), ("", 1)])
+def test_a_file_that_cannot_be_written_is_said_at_the_start(
+    tmp_path: Path, file: str, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_of(1)
+    audit_of(msgspec.structs.replace(settings, access=AccessSettings(audit_file=tmp_path / file)))
+    assert caplog.messages == ["the audit log cannot be written"] * lines
+
+
 def test_an_act_is_one_line_of_json_that_only_its_owner_reads(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.jsonl", wall=lambda: 1_700_000_000.25)
     log.record("POST /v2/members", name="root", address="10.0.0.1:4000", target="7", detail="eu-west-1")

@@ -70,6 +70,13 @@ def test_rotating_does_not_prolong_a_token_that_was_to_end_sooner() -> None:
     assert PrincipalIndex(gone_at_once, now_s=10).of_digest(b"one") is None
 
 
+def test_a_grant_that_has_ended_gets_no_further_token() -> None:
+    table = with_grant(AccessTable(), replace(CI, expires_s=100))
+    assert rotated(table, "ci", b"two", old_until_s=99, now_s=99).grants[0].digests[0].sha256 == b"two"
+    with pytest.raises(InvalidRequest, match="has ended"):
+        rotated(table, "ci", b"two", old_until_s=100, now_s=100)
+
+
 def test_a_certificate_is_found_by_any_of_its_names() -> None:
     index = PrincipalIndex(with_grant(AccessTable(), replace(CI, san="ci.example")), now_s=0)
     found = index.of_certificate(["x.example", "ci.example"])

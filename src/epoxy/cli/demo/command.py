@@ -55,7 +55,9 @@ port_base_option = click.option(
     help="Number of regions.  [default: 3, or as in DIR]",
 )
 @click.option("--no-wan", is_flag=True, help="Do not emulate the round trips between AWS regions.")
-@click.option("--auth", is_flag=True, help="Ask clients for tokens. Three are made, in files of DIR.")
+@click.option(
+    "--auth", is_flag=True, help="Ask clients for tokens. Three are made, in files of DIR.  [default: as in DIR]"
+)
 @folder_option
 @port_base_option
 @click.option("--exec", "command", metavar="CMD", help="Run CMD in a shell with EPOXY_URL set, then end the cluster.")

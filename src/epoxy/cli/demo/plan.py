@@ -41,6 +41,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
     regions: int
     port_base: int
+    auth: bool = False
+    """Whether its nodes ask for tokens. Once they do they go on: a demo is not opened by a start without --auth."""
     added: tuple[Place, ...] = ()
     gone: tuple[int, ...] = ()
 
@@ -50,8 +52,6 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
 
     folder: Path
     wan: bool
-    auth: bool = False
-    """Whether its nodes ask for tokens."""
 
     @property
     def founders(self) -> tuple[Place, ...]:
@@ -109,7 +109,9 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         return RegionNode(node_id=place.id, datacenter=place.name, folder=self.folder, http=http, resp=http + 1)
 
     def keep(self) -> None:
-        manifest = Manifest(regions=self.regions, port_base=self.port_base, added=self.added, gone=self.gone)
+        manifest = Manifest(
+            regions=self.regions, port_base=self.port_base, auth=self.auth, added=self.added, gone=self.gone
+        )
         (self.folder / MANIFEST).write_bytes(msgspec.json.encode(manifest) + b"\n")
 
 
@@ -133,7 +135,8 @@ def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool,
             f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
             f" use that, or another --dir"
         )
-    return DemoPlan(folder=folder, wan=wan, auth=auth, **msgspec.structs.asdict(made))
+    kept = replace(made, auth=auth or made.auth)
+    return DemoPlan(folder=folder, wan=wan, **msgspec.structs.asdict(kept))
 
 
 def read_manifest(folder: Path) -> Manifest | None:

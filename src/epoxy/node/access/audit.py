@@ -209,7 +209,10 @@ class AuditLog:
 
 
 def audit_of(settings: Settings) -> AuditLog:
+    """A file that cannot be written is said at the start, and not with the first act that is missing in it."""
     path = settings.access.audit_file or settings.node.data_dir / AUDIT_FILE
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        log.error("the audit log cannot be written", extra={"file": str(path), "reason": "no such folder, or no right"})
     return AuditLog(path, settings.access.audit_mib << 20)
 
 

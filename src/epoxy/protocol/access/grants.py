@@ -48,6 +48,10 @@ def rotated(table: AccessTable, name: str, sha256: bytes, old_until_s: int, now_
     grant = table.grant(name)
     if grant is None:
         raise InvalidRequest(f"there is no grant named {name!r}")
+    if is_over(grant.expires_s, now_s):
+        raise InvalidRequest(
+            f"the grant {name!r} has ended, and another token would be refused; revoke it, and create it again"
+        )
     kept = [replace(each, expires_s=sooner(each.expires_s, old_until_s)) for each in grant.digests[:1]]
     digests = (TokenDigest(sha256=sha256), *[each for each in kept if not is_over(each.expires_s, now_s)])
     return with_grant(without_grant(table, name), replace(grant, digests=digests))
