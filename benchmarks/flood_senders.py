@@ -1,6 +1,6 @@
 """Floods: a process that sends prepared bytes to a node as fast as it takes them, or holds connections open.
 
-    python -m benchmarks.flood_senders NAME HTTP_PORT RESP_PORT
+    python -m benchmarks.flood_senders NAME HTTP_PORT RESP_PORT [ADDRESS]
 
 It prints "ready" when its connections are open, runs until its input ends, and prints what it did as JSON. Little of
 it is Python: the bytes are prepared once, and one `send` takes as many as the socket does.
@@ -22,6 +22,9 @@ HOT, LONG = b"flood/hot", b"flood/long"
 CHUNK_BYTES = 256 << 10
 DRIP_S = 0.5
 """Between two bytes of a slow client."""
+
+SOURCE = "127.0.0.2"
+"""Where a flood comes from: strangers have other addresses than peers."""
 
 CHURN_EACH = 8
 """Connections that are renewed in one turn of the loop."""
@@ -147,8 +150,9 @@ FLOODS = {
 class Sender:
     """The connections of one flood."""
 
-    def __init__(self, flood: Flood, port: int) -> None:
+    def __init__(self, flood: Flood, port: int, source: str) -> None:
         self._flood = flood
+        self._source = source
         self._port = port
         self._unsent: dict[socket.socket, memoryview] = {}
         self.counts = {"connections": 0, "sent": 0, "received": 0, "ended": 0}
@@ -160,6 +164,7 @@ class Sender:
     def _connect(self) -> None:
         made = socket.socket()
         made.setblocking(False)
+        made.bind((self._source, 0))
         made.connect_ex(("127.0.0.1", self._port))
         self._unsent[made] = memoryview(self._flood.first)
         self.counts["connections"] += 1
@@ -215,9 +220,9 @@ class Sender:
 
 
 def main() -> None:
-    name, http, resp = sys.argv[1:]
+    name, http, resp, *more = sys.argv[1:]
     flood = FLOODS[name]
-    sender = Sender(flood, int(http if flood.door == "http" else resp))
+    sender = Sender(flood, int(http if flood.door == "http" else resp), more[0] if more else SOURCE)
     sender.open()
     print("ready", flush=True)
     sender.run(lambda: bool(select.select([sys.stdin], [], [], 0)[0]))

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
-from benchmarks.flood_senders import HOT, LONG
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.flood_senders import HOT, LONG, SOURCE
 from epoxy.client import Client
-from epoxy.testing import Cluster, ClusterNode, reached
+from epoxy.testing import START_S, Cluster, ClusterNode, reached
 
 PAGE_KIB = 4
+PEER_CONNECTIONS = ("epoxy_peer_connections_refused", "epoxy_peer_connections_lost")
 LONG_VALUE = b"v" * (1 << 20)
 SAMPLE_S = 0.1
 
@@ -31,12 +35,27 @@ def prepare(cluster: Cluster) -> None:
         client.put(LONG, LONG_VALUE)
 
 
+def peer_connections_ended(cluster: Cluster) -> dict[tuple[int, str], float]:
+    """Connections to the flooded node that it refused or ended, as its peers count them."""
+    flooded, *others = cluster
+    found: dict[tuple[int, str], float] = {}
+    for node in others:
+        with urlopen(f"{node.url}/metrics", timeout=START_S) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+        for family in families:
+            if family.name in PEER_CONNECTIONS:
+                counts = [sample.value for sample in family.samples if sample.labels["peer"] == str(flooded.id)]
+                (found[node.id, family.name],) = counts
+    assert len(found) == len(others) * len(PEER_CONNECTIONS), found
+    return found
+
+
 class FloodProcess:
     """One sender. `end` returns its counts."""
 
-    def __init__(self, name: str, node: ClusterNode) -> None:
+    def __init__(self, name: str, node: ClusterNode, source: str = SOURCE) -> None:
         port = urlsplit(node.url).port
-        command = [sys.executable, "-m", "benchmarks.flood_senders", name, str(port), str(node.resp_port)]
+        command = [sys.executable, "-m", "benchmarks.flood_senders", name, str(port), str(node.resp_port), source]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n", name
@@ -48,10 +67,10 @@ class FloodProcess:
 
 
 @contextmanager
-def flooding(name: str, node: ClusterNode) -> Iterator[dict[str, int]]:
-    """The counts are there when the flood has ended."""
+def flooding(name: str, node: ClusterNode, source: str = SOURCE) -> Iterator[dict[str, int]]:
+    """The counts are there when the flood has ended. `source`: the address it comes from."""
     counts: dict[str, int] = {}
-    sender = FloodProcess(name, node)
+    sender = FloodProcess(name, node, source)
     try:
         yield counts
     finally:

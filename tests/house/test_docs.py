@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from epoxy.agent import metrics as agent_metrics
 from epoxy.agent.sentinel import AgentStatus
 from epoxy.agent.settings import NODE, TABLE
+from epoxy.api.connection_metrics import ConnectionMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.cli.main import cli
@@ -184,7 +185,7 @@ def named_metrics(text: str) -> set[str]:
     return {found[1] for span in code_in(text) if (found := shape.fullmatch(span))}
 
 
-NODES = names(Metrics()) | names(PlacementMetrics())
+NODES = names(Metrics()) | names(PlacementMetrics()) | names(ConnectionMetrics())
 
 
 def test_every_metric_is_in_the_manual() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from epoxy.transport.holdings import FREE_BYTES, STALL_S, Holdings
+from epoxy.transport.holdings import FREE_BYTES, MORE_BYTES, STALL_S, Holdings
 
 UNIT = FREE_BYTES + 1
 
@@ -52,6 +52,19 @@ def test_the_connection_without_progress_for_longest_is_aborted() -> None:
         holdings.forget(client)
         holdings.forget(client)
     assert holdings.bytes == 0
+
+
+def test_a_crowd_that_comes_at_once_does_not_get_a_second() -> None:
+    holdings, clients = Holdings(8 << 20, Clock()), [Client() for _ in range(100)]
+    for client in clients:
+        holdings.note(client, 1 << 20)
+        assert holdings.bytes - holdings._ending_bytes <= holdings.limit + MORE_BYTES
+    assert [client.aborted for client in clients] == [1] * 84 + [0] * 16
+    for client in clients:
+        holdings.forget(client)
+    alone = Client()
+    holdings.note(alone, 100 << 20)
+    assert not alone.aborted
 
 
 def test_growing_is_no_progress_and_one_alone_may_be_too_much() -> None:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from epoxy.api.connection_metrics import ConnectionMetrics
 from epoxy.api.counters import Requests
 from epoxy.api.http.operator_signature import OperatorSignatures
 from epoxy.api.http.router import Api
@@ -174,6 +175,7 @@ class Process:
             ]
             self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins)
             holdings = Holdings(settings.limits.held_mib << 20)
+            self.metrics.include(ConnectionMetrics(holdings, self._peers))
             self._connections = Connections(most, holdings=holdings)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, holdings)

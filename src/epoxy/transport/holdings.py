@@ -3,7 +3,8 @@ commands. The limit of one connection says nothing about ten thousand of them.
 
 While the total is reached, long answers to reads are refused as `busy`, and connections without progress for a second
 are aborted, in the order of their last progress: a client that reads slowly outlasts those that do not read at all.
-Aborting more of them would only make them connect again, which costs more than to hold what they do not read."""
+Aborting more of them would only make them connect again, which costs more than to hold what they do not read. But many
+that send at the same time reach any total within that second: `MORE_BYTES` above the limit the oldest go at once."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -15,6 +16,10 @@ sending it."""
 
 DEFAULT_BYTES = 32 << 20
 """Of all clients together: as many of the longest values as 32 slow readers are sent at a time."""
+
+MORE_BYTES = 8 << 20
+"""Than the limit: no crowd exceeds that by more than one answer or read of a socket. One connection alone may, because
+each has limits of its own."""
 
 STALL_S = 1.0
 """Without progress, before a connection is aborted: a client that reads makes some in a round trip."""
@@ -75,7 +80,8 @@ class Holdings:
         while self._held and self.bytes - self._ending_bytes > self.limit:
             oldest = next(iter(self._held))
             size, since_s = self._held[oldest]
-            if since_s + STALL_S > now_s:
+            is_too_much = self.bytes - self._ending_bytes > self.limit + MORE_BYTES and len(self._held) > 1
+            if since_s + STALL_S > now_s and not is_too_much:
                 return
             del self._held[oldest]
             self._ending[oldest] = size

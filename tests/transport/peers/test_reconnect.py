@@ -8,6 +8,7 @@ import pytest
 
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.transport.limits import PeerLimits
+from epoxy.transport.peers.dial import Dial
 from epoxy.transport.peers.link_context import LinkContext
 from epoxy.transport.peers.reconnect import PeerConnections
 from epoxy.transport.wan.emulation import Link
@@ -17,11 +18,15 @@ LIMITS = PeerLimits(connections=2, backoff_ms=1, backoff_cap_ms=4)
 
 
 def connections(
-    url: str, *, ready: Callable[[], None] = lambda: None, failed: Callable[[str], None] = lambda _: None
+    url: str,
+    *,
+    ready: Callable[[], None] = lambda: None,
+    failed: Callable[[str], None] = lambda _: None,
+    make: Callable[[Callable[[], None]], Dial] = Dial,
 ) -> PeerConnections:
     clock = LoopClock(asyncio.get_running_loop())
     context = LinkContext(clock, SystemDice(), Link(clock), None)
-    return PeerConnections(url, context, LIMITS, on_ready=ready, on_failed=failed)
+    return PeerConnections(url, context, LIMITS, on_ready=ready, on_failed=failed, make=make)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,48 @@ def test_a_lost_connection_is_opened_again() -> None:
         await until(lambda: len(accepted) == len(opened) == 3)
         await kept.stop()
         assert kept.best() is None
+        for writer in accepted:
+            writer.close()
+        server.close()
+
+    run(story())
+
+
+class SlowDial(Dial):
+    """Its handshake never ends."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.opened = asyncio.get_running_loop().create_future()
+
+
+def test_what_the_peer_refused_or_ended_is_counted_and_nothing_else() -> None:
+    async def story() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        kept = connections(url)
+        kept.start()
+        await until(lambda: len(accepted) == 2 and len(kept._open) == 2)
+        kept._open[0].abort()
+        await until(lambda: len(accepted) == 3 and len(kept._open) == 2)
+        assert (kept.refused, kept.lost) == (0, 0)
+        accepted[-1].transport.abort()
+        await until(lambda: kept.lost == 1)
+        await until(lambda: len(accepted) == 4)
+        await kept.stop()
+        refused = connections(url, make=SlowDial)
+        refused.start()
+        await until(lambda: len(accepted) == 6)
+        accepted[-1].transport.abort()
+        await until(lambda: refused.refused == 1 and len(accepted) == 7)
+        await refused.stop()
+        assert (refused.refused, refused.lost) == (1, 0)
+        nowhere = connections("http://127.0.0.1:1")
+        nowhere.start()
+        await asyncio.sleep(0.01)
+        await nowhere.stop()
+        assert nowhere.refused == 0
         for writer in accepted:
             writer.close()
         server.close()

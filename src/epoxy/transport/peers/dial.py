@@ -29,7 +29,7 @@ def report(error: Exception) -> None:
 
 class Dial(asyncio.Protocol):
     """One connection. `opened` is set when it can be used, or fails; `drained` is called when it is writable again;
-    `lost` is set when the connection has ended."""
+    `lost` is set when the connection has ended. `made`: there was a connection; `aborted`: this end has ended it."""
 
     # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
     __deletable__ = ("_parser",)
@@ -40,6 +40,7 @@ class Dial(asyncio.Protocol):
         self.opened: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[None] = loop.create_future()
         self.answers = 0
+        self.made = self.aborted = False
         self._waiting: deque[Answered] = deque()
         self._transport: asyncio.Transport | None = None
         self.write_paused = False
@@ -68,12 +69,14 @@ class Dial(asyncio.Protocol):
 
     def abort(self) -> None:
         if self._transport is not None:
+            self.aborted = True
             self._transport.abort()
 
     # The transport calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.made = True
         self._parser = httptools.HttpResponseParser(self)
         self.opened.set_result(None)
 

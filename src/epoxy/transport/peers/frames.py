@@ -386,6 +386,7 @@ class FrameDial(Dial):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.made = True
         self._handshake = self._begin_handshake()
         self._transport.write(self._handshake.request)
 

@@ -108,6 +108,16 @@ class PeerLink:
         self._closed = True
 
     @property
+    def refused(self) -> int:
+        """How often the peer refused a connection (`PeerConnections`)."""
+        return self._connections.refused
+
+    @property
+    def lost(self) -> int:
+        """How often the peer ended one that was open."""
+        return self._connections.lost
+
+    @property
     def reachable(self) -> bool:
         return self.state is LinkState.UP
 

@@ -40,6 +40,9 @@ class PeerConnections:
         self._open: list[Dial] = []
         self._leaving: Dial | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self.refused = self.lost = 0
+        """Handshakes that the peer refused or broke off, and open connections that it ended. What this end gave up for
+        want of an answer is not counted: that says how slow the peer is."""
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -99,6 +102,7 @@ class PeerConnections:
                 await loop.create_connection(lambda: dial, self._host, self._port, ssl=context)
                 await dial.opened
         except OSError as error:  # TimeoutError and TLS's errors are among them.
+            self.refused += dial.made and not isinstance(error, TimeoutError)
             dial.abort()
             if not self._open:
                 self._on_failed(str(error) or "connecting took too long")
@@ -107,6 +111,7 @@ class PeerConnections:
         self._on_ready()
         try:
             await dial.lost
+            self.lost += not dial.aborted
         finally:
             if dial is self._leaving:
                 self._leaving = None

@@ -134,6 +134,14 @@ class Peers:
         """Probes included."""
         return Counter({peer: link.batches_sent for peer, link in self._peers.items()})
 
+    @property
+    def connections_refused(self) -> Counter[int]:
+        return Counter({peer: link.refused for peer, link in self._peers.items()})
+
+    @property
+    def connections_lost(self) -> Counter[int]:
+        return Counter({peer: link.lost for peer, link in self._peers.items()})
+
     def _tick(self) -> None:
         self._timer = self._clock.call_later(self._limits.tick_ms, self._tick)
         for peer in tuple(self._peers.values()):
