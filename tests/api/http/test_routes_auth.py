@@ -183,6 +183,13 @@ def test_the_secret_makes_an_operator_again_and_again(is_open: bool) -> None:
     assert [office.ask("GET", TOKENS, authorization=f"Bearer {each}").status for each in tokens] == [401, 200]
 
 
+def test_an_order_with_a_limit_that_limits_nothing_is_refused() -> None:
+    office = Office()
+    answer = office.order("POST", TOKENS, {"name": "w", "roles": ["worker"], "prefixes": ["chat"]})
+    assert (answer.status, answer.error()["code"]) == (400, "bad_request")
+    assert office.node.access.table.grant("w") is None
+
+
 def test_the_secret_does_not_replace_the_grant_of_other_clients() -> None:
     office = Office()
     made = office.order("POST", TOKENS, {"name": "shop", "roles": ["writer"], "prefixes": ["user/"]}).json()

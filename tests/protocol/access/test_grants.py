@@ -3,7 +3,8 @@ from msgspec.structs import replace
 
 from epoxy.model.access import MAX_GRANTS, MAX_PREFIXES, AccessRole, AccessTable, Grant, TokenDigest
 from epoxy.model.errors import InvalidRequest
-from epoxy.protocol.access.grants import PrincipalIndex, rotated, with_grant, without_grant
+from epoxy.node.access.table_record import decode_table, encode_table
+from epoxy.protocol.access.grants import PrincipalIndex, check_new, rotated, with_grant, without_grant
 
 CI = Grant(name="ci", roles=(AccessRole.WRITER,), digests=(TokenDigest(sha256=b"one"),))
 
@@ -99,17 +100,30 @@ def test_a_certificate_is_found_by_any_of_its_names() -> None:
         replace(CI, pools=("p" * 129,)),
         replace(CI, digests=()),
         replace(CI, san="x" * 257),
-        replace(CI, san="two names"),
-        replace(CI, san="Web.example.com"),
-        replace(CI, pools=("chat",)),
-        replace(CI, roles=(AccessRole.WORKER,), prefixes=(b"chat",)),
-        replace(CI, roles=(AccessRole.OPERATOR,), prefixes=(b"user/",)),
         replace(CI, stored_bytes=-1),
     ],
 )
 def test_a_grant_that_cannot_be_is_refused(flawed: Grant) -> None:
     with pytest.raises(InvalidRequest):
         with_grant(AccessTable(), flawed)
+
+
+@pytest.mark.parametrize(
+    "misleading",
+    [
+        replace(CI, san="two names"),
+        replace(CI, san="Web.example.com"),
+        replace(CI, pools=("chat",)),
+        replace(CI, roles=(AccessRole.WORKER,), prefixes=(b"chat",)),
+        replace(CI, roles=(AccessRole.OPERATOR,), prefixes=(b"user/",)),
+    ],
+)
+def test_a_grant_that_would_mislead_is_not_made_and_stays_readable_where_it_was(misleading: Grant) -> None:
+    with pytest.raises(InvalidRequest):
+        check_new(misleading)
+    stored = replace(misleading, digests=(TokenDigest(sha256=bytes(32)),))
+    table = decode_table(encode_table(with_grant(AccessTable(), stored)))
+    assert rotated(table, "ci", b"two", old_until_s=0, now_s=1).grant("ci") is not None
 
 
 @pytest.mark.parametrize(
@@ -122,4 +136,4 @@ def test_a_grant_that_cannot_be_is_refused(flawed: Grant) -> None:
     ],
 )
 def test_what_limits_one_role_of_several_is_taken_and_names_that_have_capitals(sound: Grant) -> None:
-    assert with_grant(AccessTable(), sound).grant("ci") == sound
+    check_new(sound)

@@ -19,7 +19,7 @@ from epoxy.model.api import Name
 from epoxy.model.api_access import AuthInit, GrantInfo, GrantList, GrantOrder, RotateOrder, TokenMade, WhoAmI
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.writes import ConsensusFailed, Refused
-from epoxy.protocol.access.grants import rotated, with_grant, without_grant
+from epoxy.protocol.access.grants import check_new, rotated, with_grant, without_grant
 from epoxy.protocol.access.tokens import TOKEN_RANDOM_BYTES, digest_of, token_of
 
 INIT = "/v2/auth/init"
@@ -222,6 +222,7 @@ class AuthRoutes:
         def edit(table: AccessTable) -> AccessTable:
             if table.grant(grant.name) is not None:
                 raise GrantExists(f"there is a grant named {grant.name!r}; revoke it first, or rotate its token")
+            check_new(grant)
             return with_grant(table, grant)
 
         self._change(call, edit, lambda: call.json(201, TokenMade(token=token, grant=info(grant))))

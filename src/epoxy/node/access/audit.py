@@ -198,7 +198,8 @@ class AuditLog:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(descriptor)
         except OSError:
-            os.ftruncate(descriptor, size)  # No half line, to which the next one would be joined.
+            with suppress(OSError):  # No half line, to which the next one would be joined.
+                os.ftruncate(descriptor, size)
             raise
         finally:
             os.close(descriptor)

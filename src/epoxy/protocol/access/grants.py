@@ -73,25 +73,22 @@ def check_grant(grant: Grant) -> None:
     texts = [*grant.prefixes, *[pool.encode() for pool in grant.pools]]
     if not all(1 <= len(text) <= MAX_PREFIX_BYTES for text in texts):
         raise InvalidRequest(f"a prefix or pool has 1 to {MAX_PREFIX_BYTES} bytes; leave it out for no limit")
-    check_limits(grant)
-    check_san(grant.san)
+    if len(grant.san.encode()) > MAX_SAN_BYTES:
+        raise InvalidRequest(f"a certificate's name has at most {MAX_SAN_BYTES} bytes")
     if not grant.digests and not grant.san:
         raise InvalidRequest("a grant needs a token, or the name of a certificate")
     if min(grant.expires_s, grant.requests_per_s, grant.stored_bytes) < 0:
         raise InvalidRequest("an end, a rate or a size is not negative")
 
 
-def check_limits(grant: Grant) -> None:
-    """A limit that limits none of the roles would be taken for one: a worker with a prefix would host every pool."""
+def check_new(grant: Grant) -> None:
+    """What a grant is refused for when it is made, and not when it is read: a stored table stays readable. A limit that
+    limits none of the roles would be taken for one: a worker with a prefix would host every pool."""
     if grant.prefixes and not KEYED.intersection(grant.roles):
         raise InvalidRequest("prefixes limit readers, writers and callers, and the grant is none of these")
     if grant.pools and AccessRole.WORKER not in grant.roles:
         raise InvalidRequest("pools limit workers, and the grant is none")
-
-
-def check_san(san: str) -> None:
-    if len(san.encode()) > MAX_SAN_BYTES:
-        raise InvalidRequest(f"a certificate's name has at most {MAX_SAN_BYTES} bytes")
+    san = grant.san
     if not san.isprintable() or " " in san:
         raise InvalidRequest("a certificate's name has no spaces")
     if not {":", "@"}.intersection(san) and san != san.lower():
