@@ -135,7 +135,9 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 def test_an_address_is_a_host_and_a_port() -> None:
     assert read_address("h:0") == Address("h", 0)
-    for wrong in ("h", "h:", ":1", "h:65536", "h:+1", "[]:1", 7):
+    assert read_address("[fe80::1%lo]:1") == Address("fe80::1%lo", 1)
+    assert read_address("bücher.example.:1") == Address("bücher.example.", 1)
+    for wrong in ("h", "h:", ":1", "h:65536", "h:+1", "[]:1", 7, "a..b:1", "x" * 70 + ":1", "h\0:1"):
         with pytest.raises(ValueError):  # noqa: PT011 (the caller makes the sentence)
             read_address(wrong)
 

@@ -26,10 +26,13 @@ def read_path(value: Any) -> Path:
 
 
 def read_address(value: Any) -> Address:
+    """ValueError also for a host that no resolver would be asked for, as `a..b`: it has no form on the wire."""
     host, _, port = msgspec.convert(value, str).rpartition(":")
-    if not host.strip("[] ") or not PORT.fullmatch(port) or int(port) > 65535:
+    if not host.strip("[] ") or not host.isprintable() or not PORT.fullmatch(port) or int(port) > 65535:
         raise ValueError
-    return Address(host.strip("[]"), int(port))
+    host = host.strip("[]")
+    host.encode("idna")  # UnicodeError is a ValueError
+    return Address(host, int(port))
 
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
