@@ -18,6 +18,7 @@ from epoxy.node.process.sections import (
     known,
     read_address,
     read_section,
+    read_url,
     same_url,
     settings_of,
 )
@@ -140,6 +141,14 @@ def test_an_address_is_a_host_and_a_port() -> None:
     for wrong in ("h", "h:", ":1", "h:65536", "h:+1", "[]:1", 7, "a..b:1", "x" * 70 + ":1", "h\0:1"):
         with pytest.raises(ValueError):  # noqa: PT011 (the caller makes the sentence)
             read_address(wrong)
+
+
+@pytest.mark.parametrize("url", ["http://a..b:7800", f"https://{'x' * 70}:7800"])
+def test_a_host_that_has_no_form_on_the_wire_is_none(url: str) -> None:
+    """A node whose member had such a URL logged a traceback at each attempt to connect."""
+    assert read_url(url.replace("..", ".").replace("x" * 70, "x"))
+    with pytest.raises(ValueError):  # noqa: PT011 (the caller makes the sentence)
+        read_url(url)
 
 
 @pytest.mark.parametrize(

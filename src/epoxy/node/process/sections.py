@@ -46,6 +46,7 @@ def read_url(value: Any) -> str:
         raise ValueError
     if not parts.netloc.isascii() or not parts.netloc.isprintable() or " " in parts.netloc:
         raise ValueError
+    parts.hostname.encode("idna")  # UnicodeError is a ValueError
     return parts.geturl()
 
 
