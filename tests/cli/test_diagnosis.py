@@ -25,6 +25,8 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
     ("visits", "severity", "words"),
     [
         ([*HEALTHY, NodeVisit(url="http://x:1", status=None, reason="lost")], Severity.BROKEN, "x:1 does not answer"),
+        ([NodeVisit(url="http://x:1", status=None, is_for_peers=True)], Severity.BROKEN, "http://x:1: not asked"),
+        ([*HEALTHY, NodeVisit(url="http://x:1", status=None, is_for_peers=True)], Severity.WARNING, "x:1: not asked"),
         ([visit(ready=False)], Severity.BROKEN, "us-east-1 (1) is not ready"),
         ([visit(tolerated_failures=-1)], Severity.BROKEN, "us-east-1 (1) reaches no quorum"),
         ([visit(tolerated_failures=0)], Severity.WARNING, "not one more datacenter may fail"),

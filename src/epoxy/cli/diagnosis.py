@@ -58,7 +58,8 @@ def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]
             yield unready(visit.status, newest)
     if unasked := [visit.place for visit in visits if visit.is_for_peers]:
         words = "not asked, because their urls are addresses for other nodes alone (node.peers)"
-        yield warning(f"{', '.join(unasked)}: {words}", "name all nodes to --url, by their node.http or node.admin")
+        finding = warning if statuses else broken
+        yield finding(f"{', '.join(unasked)}: {words}", "name all nodes to --url, by their node.http or node.admin")
     if serving := sum(status.ready and status.tolerated_failures >= 0 for status in statuses):
         yield fine(f"{serving} of {len(visits)} nodes answer and are ready")
 

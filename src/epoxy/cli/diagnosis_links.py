@@ -37,7 +37,10 @@ CAUSES = {
 }
 """Advice by words in the reason that a node reports for not reaching another. Otherwise: `ROUTES`."""
 
-CERTIFICATES_HERE = f"{CERTIFICATES} This command trusts the system's authorities, or those in SSL_CERT_FILE."
+CERTIFICATES_HERE = (
+    f"{CERTIFICATES} This command trusts the authority in --ca (or EPOXY_CA); without it the system's, or those in "
+    "SSL_CERT_FILE."
+)
 NOTHING_THROUGH = "It is paused, or no packet reaches it: check the process, then routes and firewalls."
 SCHEMES = "Its url begins with https:// if it has [tls], and with http:// if not."
 ABSENT = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
