@@ -1,5 +1,6 @@
 """HTTP clients, mutated: answers well-formed, in order, the same however the bytes arrive; nothing that only a peer may
-do; and all that a connection held is given back when it ends."""
+do; and all that a connection held is given back when it ends. A protected node, to which the client never shows a right
+token, does nothing for it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,9 +10,12 @@ from epoxy.api.http.router import Api
 from epoxy.api.http.routes import signed_route
 from epoxy.api.metrics import Metrics
 from epoxy.codec.wire import encode_peer_request
-from epoxy.model.access import Access
+from epoxy.model.access import Access, AccessRole, AccessTable
 from epoxy.model.frames import PeerRequest
 from epoxy.model.records import ChangelogEntry
+from epoxy.protocol.access.grants import PrincipalIndex
+from epoxy.protocol.access.principal import Principal
+from epoxy.protocol.access.tokens import digest_of
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.response import CONTINUE
 from epoxy.transport.http.server import HttpServer
@@ -20,6 +24,9 @@ from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.transport import PeerEndpoint
 from tests.api.http.http_bench import FakeNode, stamp
+from tests.api.http.open_access import OpenAccess
+from tests.api.resp.resp_world import granted
+from tests.fuzz.fuzz_resp import PatientGuesses
 from tests.fuzz.hand_loop import HandLoop, RecordingTransport, hand_loop
 from tests.fuzz.harness import Finding, FuzzTarget, compare
 from tests.fuzz.registers import HELD, Registers
@@ -114,18 +121,37 @@ class HttpRegisters(Registers, FakeNode):
         ]
 
 
+class GuardedAccess(OpenAccess):
+    """With a token that no mutation guesses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = False
+        grant = granted("ci", AccessRole.WRITER)
+        self._index = PrincipalIndex(AccessTable(grants=(grant,)), 0)
+
+    def of_token(self, token: bytes) -> Principal | None:
+        return self._index.of_digest(digest_of(token))
+
+
+class GuardedRegisters(HttpRegisters):
+    def __init__(self) -> None:
+        super().__init__()
+        self.access, self.guesses = GuardedAccess(), PatientGuesses()
+
+
 class HttpTarget:
     name = "http"
     tokens: Sequence[bytes] = TOKENS
 
     def __init__(self, loop: HandLoop) -> None:
         self._loop = loop
-        self.node = HttpRegisters()
+        self.node, self.guarded = HttpRegisters(), GuardedRegisters()
         self.replica = Replica()
         peers = PeerEndpoint(self.replica.handle, Authenticator(Verifier(PEER, SECRET)))
         of_peers = [("POST", MESSAGE_PATH), ("GET", STREAM_PATH)]
         more = [signed_route(method, path, peers, Access.PEER) for method, path in of_peers]
-        self.api = Api(self.node, Metrics(), more=more)
+        self.api, self.guarded_api = (Api(node, Metrics(), more=more) for node in (self.node, self.guarded))
         self.connections = Connections(100)
 
     def conversation(self, dice: Random) -> list[bytes]:
@@ -171,6 +197,8 @@ class HttpTarget:
 
     def judge(self, pieces: Sequence[bytes], dice: Random) -> str:
         data = b"".join(pieces)
+        if dice.random() < 0.3:
+            return f"guarded {self._verdict(self._run_guarded(pieces, dice), data)}"
         whole = self._run([data], dice)
         writes = any(method in data for method in (b"PUT", b"DELETE", b"POST"))
         cut = self._run(
@@ -179,20 +207,29 @@ class HttpTarget:
         compare(whole.replace(CONTINUE, b""), cut.replace(CONTINUE, b""))  # Sent if the body was not there yet.
         return self._verdict(cut, data)
 
+    def _run_guarded(self, pieces: Sequence[bytes], dice: Random) -> bytes:
+        node = self.guarded
+        written = self._run(pieces, dice, guarded=True)
+        if node.touched or node.held != HELD:
+            raise Finding("a client without a token reached the node")
+        return written
+
     def _run(
         self,
         pieces: Sequence[bytes],
         dice: Random,
         *,
+        guarded: bool = False,
         late: bool = False,
         slow: bool = False,
         limits: HttpLimits = LIMITS,
     ) -> bytes:
-        node, loop, connections = self.node, self._loop, self.connections
+        node, loop, connections = self.guarded if guarded else self.node, self._loop, self.connections
+        api = self.guarded_api if guarded else self.api
         node.renew()
         node.is_late = late
         connections.response_cache.clear()
-        wire = RecordingTransport(loop, HttpServer(self.api, limits, connections), slow=slow)
+        wire = RecordingTransport(loop, HttpServer(api, limits, connections), slow=slow)
         wire.open()
         for piece in pieces:
             wire.receive(piece)
@@ -217,7 +254,7 @@ class HttpTarget:
             raise Finding(f"reached the loop's exception handler: {self._loop.unheard.pop()}")
         if len(connections) or connections.client_budget.bytes or connections.peer_budget.bytes:
             raise Finding("a connection that has ended is still counted, or its bytes are")
-        if self.node.listeners:
+        if self.node.listeners or self.guarded.listeners:
             raise Finding("a stream that has ended still listens")
         if self.replica.asked:
             raise Finding("an unsigned message reached the replica")
@@ -239,6 +276,8 @@ class HttpTarget:
         get = b"GET /v2/kv/probe HTTP/1.1\r\nhost: localhost\r\n\r\n"
         if answers(self._run([put + get], Random(0)), False) != [201, 200]:
             raise Finding("a valid request is not answered")
+        if answers(self._run_guarded([put + get], Random(0)), False) != [401, 401]:
+            raise Finding("a client without a token is not refused")
 
 
 def answers(written: bytes, heads: bool) -> list[int]:

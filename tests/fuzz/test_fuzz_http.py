@@ -2,7 +2,9 @@
 
 import pytest
 
+from epoxy.api.http.authorization import Authorization
 from epoxy.codec import json_text
+from epoxy.protocol.access.principal import OPEN, Principal
 from epoxy.transport.http.connection import HttpConnection
 from epoxy.transport.http.exchange import Stream
 from epoxy.transport.http.phases import ConnectionPhase
@@ -60,3 +62,12 @@ def test_a_signature_that_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Verifier, "verify", trusting)
     assert "an unsigned message reached the replica" in finding_of(http_target)
+
+
+def test_a_token_that_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trusting(self: Authorization, evidence: object) -> Principal | None:
+        del self
+        return OPEN if isinstance(evidence, bytes) and b"epx_" in evidence else None
+
+    monkeypatch.setattr(Authorization, "_identify", trusting)
+    assert "without a token reached the node" in finding_of(http_target)

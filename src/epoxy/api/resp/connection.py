@@ -9,13 +9,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from socket import SO_KEEPALIVE, SOL_SOCKET
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
-from epoxy.api.resp import session_access, transactions
-from epoxy.api.resp.command import PUBLIC, Answer, Arguments, CommandSpec, Credential, OverQuota, RespSession, shown
+from epoxy.api.resp import transactions
+from epoxy.api.resp.command import PUBLIC, Answer, Arguments, CommandSpec, OverQuota, shown
 from epoxy.api.resp.limits import (
     CACHED_GETS_BYTES,
     COMMAND_BYTES,
@@ -24,17 +23,15 @@ from epoxy.api.resp.limits import (
     REFUSED_S,
     SLICE_BYTES,
     TURN_S,
-    UNAUTHENTICATED,
     UNREAD_BYTES,
 )
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
-from epoxy.api.resp.session_access import nothing_shown, open_to_all, spelled
+from epoxy.api.resp.session_access import spelled
+from epoxy.api.resp.session_identity import IdentifiedSession
 from epoxy.api.resp.turns import read_slices
 from epoxy.codec import resp
-from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
-from epoxy.protocol.access.principal import OPEN, Principal
 from epoxy.transport.holdings import BUSY_S, FREE_BYTES
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.response_cache import ResponseCache
@@ -51,23 +48,13 @@ GET_BYTES = 13
 """How every GET begins, up to its key."""
 
 
-class RespConnection(RespSession, asyncio.Protocol):
+class RespConnection(IdentifiedSession, asyncio.Protocol):
     """Invariants: 1. replies leave in the order of `_slots`, and what is in `_out` comes before them.
     2. commands in `_queue` have not begun.  3. while `_queue` is not empty nothing is read."""
 
     def __init__(self, server: "RespServer") -> None:
-        super().__init__(server.node, server.next_number())
-        self.reader = CommandReader(UNAUTHENTICATED)
-        self._access = server.node.access
-        self._generation = self._access.generation
-        self._credential: Credential = nothing_shown
-        self._reads_unchecked = False
-        """Whether any cached value may be given to this client, without a look at its key."""
-        self._checked: set[bytes] = set()
-        """Keys, as the cache has them, that this client may read."""
+        super().__init__(server)
         self._delay: asyncio.TimerHandle | None = None
-        self._server = server
-        self._limits = server.limits
         self._table = server.table
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -176,29 +163,6 @@ class RespConnection(RespSession, asyncio.Protocol):
         self._promised = promised
         return promised.fill
 
-    def identify(self, credential: Credential) -> bool:
-        principal = credential()
-        if principal is not None:
-            self._become(principal, credential)
-        return principal is not None
-
-    def forget(self) -> None:
-        credential = (
-            open_to_all if self._access.is_open else partial(self._access.of_certificate, self.certificate_names)
-        )
-        self._become(credential(), credential)
-
-    def _identify_again(self) -> None:
-        """Grants have changed: that of this client may have other rights now, or none."""
-        self._generation = self._access.generation
-        self._become(self._credential(), self._credential)
-
-    def _become(self, principal: Principal | None, credential: Credential) -> None:
-        self.principal, self._credential = principal, credential
-        self._reads_unchecked = principal is not None and principal.reads_all and not principal.requests_per_s
-        self._checked = self._server.checked_keys(principal)
-        self.reader.limits = self._limits.reader if principal is not None else UNAUTHENTICATED
-
     def answer_later(self, reply: bytes, delay_s: float) -> None:
         answer = self.promise()
         self.executing = True
@@ -259,17 +223,6 @@ class RespConnection(RespSession, asyncio.Protocol):
         transport.write(b"".join(cast(list[bytes], replies)))
         if self._write_paused:
             self._pause_or_read()
-        return True
-
-    def _may_read_all(self, keys: list[bytes]) -> bool:
-        """`keys` as the cache has them: a length, the end of its line, the key. A client with a limited rate is counted
-        where commands are run."""
-        principal = self.principal
-        if principal is None or principal.requests_per_s:
-            return False
-        if False in [principal.may_read(key[key.find(b"\n") + 1 :]) for key in keys]:
-            return False
-        self._server.remember_checked(self._checked, keys)
         return True
 
     @property
@@ -394,19 +347,6 @@ class RespConnection(RespSession, asyncio.Protocol):
             raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
         self._running = command, arguments
         return command.run(self, arguments)
-
-    def _refusal(self, command: CommandSpec, arguments: Arguments) -> bytes | None:
-        if self._generation != self._access.generation:
-            self._identify_again()
-        principal = self.principal
-        if principal is OPEN:
-            return None
-        if principal is None:
-            return session_access.NOAUTH
-        refused = session_access.refusal(principal, command, arguments)
-        if refused is None and principal.requests_per_s and (wait_s := self.node.quotas.wait_s(principal)):
-            return session_access.over_rate(principal, wait_s)
-        return refused
 
     def _reply(self, reply: bytes) -> None:
         if self._slots:
