@@ -10,8 +10,10 @@ import base64
 import json
 import select
 import socket
+import ssl
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 
 from msgspec import Struct
@@ -147,6 +149,42 @@ FLOODS = {
 }
 
 
+def client_hello() -> bytes:
+    """What a TLS client says first. Its answer costs the server a signature."""
+    told = ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), told, server_hostname="127.0.0.1").do_handshake()
+    return told.read()
+
+
+WRONG = b"epx_" + b"A" * 43
+HANDSHAKES = {
+    flood.name: flood
+    for flood in (
+        Flood(name="tls-handshakes", door="http", connections=64, first=client_hello(), reads=True, renewed=True),
+        Flood(name="tls-silence", door="http", connections=600),
+        Flood(name="resp-tls-handshakes", door="resp", connections=64, first=client_hello(), reads=True, renewed=True),
+    )
+}
+"""Of nodes with certificates."""
+
+GUESSES = {
+    flood.name: flood
+    for flood in (
+        Flood(
+            name="http-guesses",
+            door="http",
+            connections=16,
+            repeated=get(b"/v2/kv/" + HOT, b"authorization: Bearer " + WRONG) * 100,
+            reads=True,
+        ),
+        Flood(name="resp-guesses", door="resp", connections=16, repeated=command(b"AUTH", WRONG) * 100, reads=True),
+    )
+}
+"""Of nodes that ask for tokens."""
+
+
 class Sender:
     """The connections of one flood."""
 
@@ -221,7 +259,7 @@ class Sender:
 
 def main() -> None:
     name, http, resp, *more = sys.argv[1:]
-    flood = FLOODS[name]
+    flood = (FLOODS | HANDSHAKES | GUESSES)[name]
     sender = Sender(flood, int(http if flood.door == "http" else resp), more[0] if more else SOURCE)
     sender.open()
     print("ready", flush=True)

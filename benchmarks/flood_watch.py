@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -40,7 +40,8 @@ def peer_connections_ended(cluster: Cluster) -> dict[tuple[int, str], float]:
     flooded, *others = cluster
     found: dict[tuple[int, str], float] = {}
     for node in others:
-        with urlopen(f"{node.url}/metrics", timeout=START_S) as answer:
+        shown = {"authorization": f"Bearer {node.token}"} if node.token else {}
+        with urlopen(Request(f"{node.url}/metrics", headers=shown), timeout=START_S) as answer:
             families = text_string_to_metric_families(answer.read().decode())
         for family in families:
             if family.name in PEER_CONNECTIONS:
@@ -109,7 +110,7 @@ class Bystander:
     """Another client of the flooded node: reads and writes, one after the other, with the time of each."""
 
     def __init__(self, node: ClusterNode, label: str) -> None:
-        self._client = Client(node.url, timeout=30.0)
+        self._client = Client(node.url, timeout=30.0, token=node.token)
         self._label = label.encode()
         self._number = 0
         self.written: dict[bytes, bytes] = {}
