@@ -100,7 +100,7 @@ class Watch:
     def _run(self) -> None:
         flooded, other = self._cluster[0], self._cluster[1]
         with other.client() as client:
-            while not self._over.wait(SAMPLE_S):
+            while not (self.samples and self._over.wait(SAMPLE_S)):
                 self.most_kib = max(self.most_kib, rss_kib(flooded))
                 self.unreached += flooded.id not in reached(client.status())
                 self.samples += 1

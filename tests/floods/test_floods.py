@@ -17,7 +17,7 @@ from epoxy.testing import Cluster, cluster, lay_out
 from tests.transport.test_tls import Office
 
 MOST_GROWTH_KIB = 64 << 10
-REQUESTS = 40
+REQUESTS = 24
 """Of the bystander, during each flood."""
 
 
