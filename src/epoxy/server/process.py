@@ -55,7 +55,7 @@ from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.limits import PeerLimits
-from epoxy.transport.peers.auth import Verifier
+from epoxy.transport.peers.auth import Verifier, wall_ms
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan import aws
@@ -150,7 +150,8 @@ class Process:
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
-            operators, mutual = Verifier(settings.node.id, self.secrets.keys), self.certificates.mutual
+            operators = Verifier(settings.node.id, self.secrets.keys, since_ms=wall_ms())
+            mutual = self.certificates.mutual
             signatures = OperatorSignatures(operators)
             self._probes = Probes(self.node, operators, self.certificates.for_dialing, certificates=mutual)
             most = descriptors.connections_per_port(settings.limits.connections)

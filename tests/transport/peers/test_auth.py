@@ -146,6 +146,17 @@ def test_a_stranger_is_refused_unless_its_epoch_is_new_to_us(ground: Ground) -> 
     assert ground.enter(ground.header(sender=OPERATOR)).header.sender == OPERATOR
 
 
+def test_a_repetition_is_refused_by_the_next_process_too() -> None:
+    """It does not remember the nonce; the time tells that another one may have accepted it."""
+    ground = Ground()
+    header = ground.header(age_ms=1)
+    ground.enter(header)
+    ground.verifier = Verifier(2, SECRET, since_ms=NOW, now_ms=lambda: ground.now_ms)
+    with pytest.raises(BadSignature, match="before replica 2 started"):
+        ground.enter(header)
+    ground.enter(ground.header())
+
+
 def test_a_repetition_is_refused_as_long_as_its_time_would_do(ground: Ground) -> None:
     header = ground.header(age_ms=-WINDOW_MS)
     ground.enter(header)

@@ -120,13 +120,16 @@ class Verifier:
         *,
         admits: Admits = admit_all,
         cluster: str = "",
+        since_ms: int = 0,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
-        """`cluster`: as `peer_secret` has it."""
+        """`cluster`: as `peer_secret` has it. `since_ms`: requests that were signed earlier are refused: nonces are
+        remembered by a process, so the one before it may have accepted them."""
         self.me = me
         self.keys = keyring_of(secret)
         self._admits = admits
         self._cluster = cluster or "none, it was not made from a backup"
+        self._since_ms = since_ms
         self._now_ms = now_ms
         self._seen: dict[int, Nonces] = {}
 
@@ -144,6 +147,8 @@ class Verifier:
             apart_s = (header.time_ms - self._now_ms()) / 1000
             how_far = f"{abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} that of replica {self.me}"
             raise BadSignature(f"the sender's clock is {how_far}, more than {WINDOW_MS // 1000}: compare them")
+        if header.time_ms < self._since_ms:
+            raise BadSignature(f"signed before replica {self.me} started, by the clocks: sign and send it again")
         self.check_membership(header)
         if not self._nonces(header.sender).add(header.nonce, header.time_ms, self._now_ms()):
             raise BadSignature("a repetition")
