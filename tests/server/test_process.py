@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 
+from epoxy.api.connection_metrics import ConnectionMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.model.errors import ConfigError, InvariantViolation
 from epoxy.model.quorum import QuorumPolicy
@@ -626,7 +627,9 @@ def test_a_terminal_gets_lines_for_people(tmp_path: Path) -> None:
 def test_the_manual_has_every_metric() -> None:
     manual = MANUAL.read_text("utf-8")
     named = set(re.findall(r"epoxy_[a-z_]+", manual))
-    families = set(re.findall(r"^# TYPE (epoxy_\w+)", Metrics().text().decode(), re.MULTILINE))
+    metrics = Metrics()
+    metrics.include(ConnectionMetrics())
+    families = set(re.findall(r"^# TYPE (epoxy_\w+)", metrics.text().decode(), re.MULTILINE))
     assert families
     assert families - named == set()
     assert named - families == set(), "metrics that are not there"
