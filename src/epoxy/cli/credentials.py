@@ -14,7 +14,6 @@ import click
 
 from epoxy.client.token import TOKEN, TOKEN_FILE
 from epoxy.model.errors import InvalidRequest
-from epoxy.transport.tls import refuse_password
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -95,6 +94,8 @@ def tls() -> ssl.SSLContext | None:
         return None
     context = loaded("--ca", authority, lambda: ssl.create_default_context(cafile=authority))
     if certificate is not None:
+        from epoxy.transport.tls import refuse_password  # Only here: most commands have no certificate.
+
         loaded("--cert", certificate, lambda: context.load_cert_chain(certificate, key, password=refuse_password))
     return context
 
