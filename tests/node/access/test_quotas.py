@@ -1,6 +1,7 @@
 """Quotas: requests a second at a node, and what is counted as stored."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -291,7 +292,7 @@ def test_a_failed_publication_is_repeated(monkeypatch: pytest.MonkeyPatch) -> No
         tried.append(write)
         answered(ConsensusFailed(reason="no quorum"))
 
-    monkeypatch.setattr(desk.node.driver, "write", fails)
+    monkeypatch.setattr(desk.quotas, "_driver", SimpleNamespace(write=fails))
     desk.quotas._add(client.name, 5)
     desk.node.clock.advance(5 * PUBLISH_MS)
     assert len(tried) > 2
