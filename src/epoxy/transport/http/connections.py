@@ -21,9 +21,9 @@ OPERATORS = 64
 """Connections of operators beyond the limit: a few people, and the tools they run."""
 
 
-TOGETHER_S = 0.010
-"""For pipelined requests of all clients, in one turn of the event loop, before peers are served again: little beside a
-round trip between regions."""
+TOGETHER_S = 0.001
+"""For pipelined requests of all clients, in one turn of the event loop, before peers and first requests are served
+again. A commit takes several turns of the loop, so this is what a flood of requests makes others wait, many times."""
 
 
 class TurnShare:
