@@ -14,6 +14,7 @@ from epoxy.model.writes import (
     Consistency,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     ReadAnswer,
@@ -123,7 +124,7 @@ def verdict_of(outcome: Outcome) -> Reservation:
             return Undecided(reason=outcome.reason, definite=False)
         case Refused():
             return Undecided(reason=outcome.reason, definite=True)
-        case VersionMismatch() | ImmutableKey() | NothingToDelete():
+        case VersionMismatch() | ImmutableKey() | NothingToDelete() | NotAnInteger():
             raise AssertionError(f"no answer to a reservation: {outcome}")
         case _:
             assert_never(outcome)

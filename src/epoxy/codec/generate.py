@@ -1,4 +1,4 @@
-"""Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v2.py`.
+"""Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v3.py`.
 
 One pair of functions for each named type, with statements for each field in turn: no table is consulted and no type is
 inspected while encoding or decoding. Calls are slow in Python, so the short forms of numbers and lengths are inline,
@@ -41,8 +41,8 @@ from epoxy.model import instances as ordered
 from epoxy.model import members as membership
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = ROOT / "schema" / "epoxy-v2.bare"
-TARGET = Path(__file__).with_name("epoxy_v2.py")
+SCHEMA = ROOT / "schema" / "epoxy-v3.bare"
+TARGET = Path(__file__).with_name("epoxy_v3.py")
 
 MODELS = (ballot, quorum, cluster, records, transactions, ordered, messages, frames, membership)
 """Low to high, as they import each other."""

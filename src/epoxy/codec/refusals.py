@@ -6,11 +6,17 @@ Refusals = Mapping[str, tuple[tuple[str, str], ...]]
 
 REFUSALS: Refusals = {
     "Ballot": (("{counter} == 0 and {replica_id} != 0", "counter 0 belongs to the ballot (0,0) alone"),),
-    "Proposal": (("{value} is None and not {mutable}", "an immutable key holds no tombstone"),),
-    "Prepare": (
-        ("not {ballot}.is_classic", "the fast round has no phase 1"),
-        ("{version} < 1", "version 0 is never voted on"),
+    "Proposal": (
+        ("{value} is None and not {mutable}", "an immutable key holds no tombstone"),
+        ("{folded} and {version} <= len({folded})", "more writes than versions"),
     ),
+    "Settled": (("{folded} and {version} <= len({folded})", "more writes than versions"),),
+    "CarriedWrite": (
+        ("{amount} is not None and {amount} > 0x7FFF_FFFF_FFFF_FFFF", "an amount has at most 63 bits"),
+        ("{amount} is not None and {value} is not None", "a write that adds has no value"),
+        ("not {mutable} and ({value} is None or {if_version} is not None)", "a reservation has a value and no version"),
+    ),
+    "Prepare": (("not {ballot}.is_classic", "the fast round has no phase 1"),),
     "Accept": (
         ("{ballot}.counter < 1", "a vote needs a ballot"),
         ("{proposal}.version < 1", "version 0 is never voted on"),

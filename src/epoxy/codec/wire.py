@@ -10,13 +10,13 @@ An encoding does not name its type: that follows from its place, a key of the st
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from epoxy.codec import epoxy_v2 as v2
+from epoxy.codec import epoxy_v3 as v3
 from epoxy.codec.bare import encode_data, length_bytes, uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
 from epoxy.model.messages import Request
 from epoxy.model.records import MAX_KEY_BYTES, Proposal, Settled
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
 
 MAX_ENCODED_BYTES = 4 << 20
@@ -78,15 +78,15 @@ def wrong_end(data: bytes, position: int) -> CodecError:
 
 
 # Between peers.
-encode_peer_request, decode_peer_request = pair(v2.encode_peer_request, v2.decode_peer_request)
-encode_peer_response, decode_peer_response = pair(v2.encode_peer_response, v2.decode_peer_response)
+encode_peer_request, decode_peer_request = pair(v3.encode_peer_request, v3.decode_peer_request)
+encode_peer_response, decode_peer_response = pair(v3.encode_peer_response, v3.decode_peer_response)
 
 
 def encode_requests(requests: Sequence[Request]) -> bytes:
     """Requests without a frame: encoded once, and joined into the frames of all peers they are for."""
     out: list[bytes] = []
     for request in requests:
-        v2.encode_request(out, request)
+        v3.encode_request(out, request)
     return b"".join(out)
 
 
@@ -99,29 +99,29 @@ def join_peer_request(sender: int, recipient: int, count: int, requests: Sequenc
 
 
 # Single messages.
-encode_request, decode_request = pair(v2.encode_request, v2.decode_request)
-encode_reply, decode_reply = pair(v2.encode_reply, v2.decode_reply)
+encode_request, decode_request = pair(v3.encode_request, v3.decode_request)
+encode_reply, decode_reply = pair(v3.encode_reply, v3.decode_reply)
 
 # Between members while they change.
-encode_member_request, decode_member_request = pair(v2.encode_member_request, v2.decode_member_request)
-encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
-encode_change_request, decode_change_request = pair(v2.encode_change_request, v2.decode_change_request)
+encode_member_request, decode_member_request = pair(v3.encode_member_request, v3.decode_member_request)
+encode_member_reply, decode_member_reply = pair(v3.encode_member_reply, v3.decode_member_reply)
+encode_change_request, decode_change_request = pair(v3.encode_change_request, v3.decode_change_request)
 
 # The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
-encode_command, decode_command = pair(v2.encode_command, v2.decode_command)
-encode_instance_state, decode_instance_state = pair(v2.encode_instance_state, v2.decode_instance_state)
-encode_term, decode_term = pair(v2.encode_term, v2.decode_term)
-encode_term_end, decode_term_end = pair(v2.encode_term_end, v2.decode_term_end)
+encode_command, decode_command = pair(v3.encode_command, v3.decode_command)
+encode_instance_state, decode_instance_state = pair(v3.encode_instance_state, v3.decode_instance_state)
+encode_term, decode_term = pair(v3.encode_term, v3.decode_term)
+encode_term_end, decode_term_end = pair(v3.encode_term_end, v3.decode_term_end)
 
 
 def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:
     """The bytes of `encode_committed_record` and `encode_changelog_entry`. Most of both is the proposal, which is
     encoded once."""
     out: list[bytes] = []
-    v2.encode_proposal(out, committed)
+    v3.encode_proposal(out, committed)
     proposal = b"".join(out)
     record = [HEADER, proposal]
-    v2.encode_lineage(record, lineage)
+    v3.encode_lineage(record, lineage)
     entry = [HEADER]
     encode_data(entry, key, 1, MAX_KEY_BYTES)
     entry.append(proposal)
@@ -129,10 +129,10 @@ def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...
 
 
 # Stored records: kv/{key}/value, ballot and cache; votes/{key}; changelog/{sequence}; config.
-encode_committed_record, decode_committed_record = pair(v2.encode_committed_record, v2.decode_committed_record)
-encode_ballot, decode_ballot = pair(v2.encode_ballot, v2.decode_ballot)
-encode_vote, decode_vote = pair(v2.encode_vote, v2.decode_vote)
-encode_cached, decode_cached = pair(v2.encode_proposal, v2.decode_proposal)
-encode_changelog_entry, decode_changelog_entry = pair(v2.encode_changelog_entry, v2.decode_changelog_entry)
-encode_config, decode_config = pair(v2.encode_cluster_config, v2.decode_cluster_config)
-encode_progress, decode_progress = pair(v2.encode_progress, v2.decode_progress)
+encode_committed_record, decode_committed_record = pair(v3.encode_committed_record, v3.decode_committed_record)
+encode_ballot, decode_ballot = pair(v3.encode_ballot, v3.decode_ballot)
+encode_vote, decode_vote = pair(v3.encode_vote, v3.decode_vote)
+encode_cached, decode_cached = pair(v3.encode_proposal, v3.decode_proposal)
+encode_changelog_entry, decode_changelog_entry = pair(v3.encode_changelog_entry, v3.decode_changelog_entry)
+encode_config, decode_config = pair(v3.encode_cluster_config, v3.decode_cluster_config)
+encode_progress, decode_progress = pair(v3.encode_progress, v3.decode_progress)

@@ -1,26 +1,28 @@
 """Messages between replicas. A request gets one reply; both are plain values."""
 
+import enum
+
 from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import InTerm, OrderedReply
-from epoxy.model.records import Proposal, Settled, Vote
+from epoxy.model.records import Proposal, ProposalId, Settled, Vote
 
 # Requests. All carry the sender's epoch; a decision (Commit) is safe to learn in any epoch.
 
 
 class Prepare(Struct, frozen=True, kw_only=True):
-    """Phase 1a: asks for a promise of this classic ballot, and for the vote. The fast round has no phase 1."""
+    """Phase 1a: asks for a promise of this classic ballot, and for the vote, in the instance on top of version `base`.
+    The fast round has no phase 1."""
 
     key: bytes
     epoch: int
     ballot: Ballot
-    version: int
+    base: int
 
     def __post_init__(self) -> None:
         assert self.ballot.is_classic, self
-        assert self.version >= 1, self
 
 
 class Accept(Struct, frozen=True, kw_only=True):
@@ -64,8 +66,65 @@ class Inspect(Struct, frozen=True, kw_only=True):
     key: bytes
 
 
+class CarriedWrite(Struct, frozen=True, kw_only=True):
+    """A client's write on its way to the replica that is to fold it: the fields of `Write`, its id, and its floor, the
+    version up to which it is in no decision. `amount` is stored without its sign."""
+
+    proposal_id: ProposalId
+    floor: int
+    value: bytes | None
+    mutable: bool
+    if_version: int | None
+    returning: bool
+    amount: int | None
+    negative: bool
+
+
+class Carry(Struct, frozen=True, kw_only=True):
+    """Asks the owner of a key to fold these writes into its next proposal. No acceptor's state changes by it."""
+
+    key: bytes
+    epoch: int
+    writes: tuple[CarriedWrite, ...]
+
+
+class CarryResult(enum.Enum):
+    """The outcomes of `model.writes`."""
+
+    DONE = enum.auto()
+    TAKEN = enum.auto()
+    MISMATCH = enum.auto()
+    IMMUTABLE = enum.auto()
+    ABSENT = enum.auto()
+    NO_INTEGER = enum.auto()
+    UNKNOWN = enum.auto()
+    REFUSED = enum.auto()
+
+
+class CarryAnswer(Struct, frozen=True, kw_only=True):
+    """DONE: `version` is that of the write, `value` what an addition made, `committed` what was there before. Otherwise
+    `committed` is what stood in its way."""
+
+    proposal_id: ProposalId
+    result: CarryResult
+    version: int
+    value: bytes | None
+    committed: Proposal | None
+    reason: str
+
+
+class CarryAnswers(Struct, frozen=True, kw_only=True):
+    """The outcomes of writes that were carried, after the Commit of their fold. `owner`: where to carry the next ones
+    to."""
+
+    key: bytes
+    owner: int
+    answers: tuple[CarryAnswer, ...]
+
+
 KeyRequest = Prepare | Accept | Commit | Read
-Request = KeyRequest | UpdateConfig | Inspect | InTerm
+CarryRequest = Carry | CarryAnswers
+Request = KeyRequest | UpdateConfig | Inspect | CarryRequest | InTerm
 
 # Replies.
 
@@ -90,7 +149,7 @@ class ReadOk(Struct, frozen=True, kw_only=True):
 
 
 class AlreadyCommitted(Struct, frozen=True, kw_only=True):
-    """The instance is decided. By the lineage an overtaken writer learns whose write its version became."""
+    """The instance is decided. By the lineage an overtaken writer learns whether its write is among the decided."""
 
     committed: Proposal
     lineage: tuple[Settled, ...] = ()
@@ -100,6 +159,12 @@ class HigherBallot(Struct, frozen=True, kw_only=True):
     """Refused: this ballot was promised, or a fast vote was given in it, before."""
 
     ballot: Ballot
+
+
+class CarryOk(Struct, frozen=True, kw_only=True):
+    """Taken, except for those declined: they are not folded here, and never will be because of that Carry."""
+
+    declined: tuple[ProposalId, ...] = ()
 
 
 class Behind(Struct, frozen=True, kw_only=True):
@@ -158,4 +223,4 @@ class Failed(Struct, frozen=True, kw_only=True):
 
 KeyGrant = PrepareOk | AcceptOk | CommitOk | ReadOk
 KeyRefusal = AlreadyCommitted | HigherBallot | Behind | StaleCommit | StaleEpoch | EpochAhead | CommitConflict
-Reply = KeyGrant | KeyRefusal | ConfigOk | Failed | Inspected | OrderedReply
+Reply = KeyGrant | KeyRefusal | ConfigOk | Failed | Inspected | CarryOk | OrderedReply

@@ -11,6 +11,9 @@ MAX_KEY_BYTES = 1024
 MAX_VALUE_BYTES = 1 << 20
 """The interface's limits: a key of 1 to 1024 bytes, a value of up to 1 MiB."""
 
+MAX_FOLD_WRITES = 64
+"""Writes in one proposal. With a lineage of eight decisions, a key remembers up to 512 ids."""
+
 
 class ProposalId(Struct, frozen=True, order=True, gc=False):
     """Names one client write, so that "my write won" is not confused with "an equal value won"."""
@@ -23,19 +26,37 @@ class ProposalId(Struct, frozen=True, order=True, gc=False):
 
 
 class Proposal(Struct, frozen=True, kw_only=True, gc=False):
-    """A value for one instance (key, version). `value` None is a tombstone.
+    """A value for one instance (key, base): what one or more writes make of the version `base`. `value` None is a
+    tombstone.
 
-    Invariants: 1. version >= 1, or 0 for a legacy value.  2. Only mutable keys hold tombstones.
+    A fold of several writes has the value after the last of them. Each has a version of its own: `folded` are the ids
+    of those before the last, oldest first, and `proposal_id` is the last one's. `proposer` is the replica that folded
+    them, 0 if that is the home of the last one.
+
+    Invariants: 1. version >= 1, or 0 for a legacy value.  2. Only mutable keys hold tombstones.  3. base >= 0, except
+    for legacy values.
     """
 
     value: bytes | None
     version: int
     mutable: bool
     proposal_id: ProposalId
+    folded: tuple[ProposalId, ...] = ()
+    proposer: int = 0
 
     def __post_init__(self) -> None:
-        assert self.version >= 0, self
+        assert self.version >= len(self.folded) + (self.folded != ()), self
         assert self.mutable or self.value is not None, self
+
+    @property
+    def base(self) -> int:
+        """The version it builds on, which names its instance."""
+        return self.version - 1 - len(self.folded)
+
+    @property
+    def home(self) -> int:
+        """The replica that put it forward first."""
+        return self.proposer or self.proposal_id.replica_id
 
     @property
     def is_tombstone(self) -> bool:
@@ -55,18 +76,23 @@ class Vote(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Settled(Struct, frozen=True, gc=False):
-    """An earlier version, and whose write it was."""
+    """An earlier decision: its last version, and the ids of its writes, as in a Proposal."""
 
     version: int
     proposal_id: ProposalId
+    folded: tuple[ProposalId, ...] = ()
+
+    @property
+    def base(self) -> int:
+        return self.version - 1 - len(self.folded)
 
 
 class KeyState(Struct, frozen=True, kw_only=True, gc=False):
     """All an acceptor holds for a key.
 
-    Invariants: 1. promise and vote belong to `next_version`.  2. A vote is never above the promise, except that a fast
-    vote leaves the promise alone.  3. An immutable committed key has neither promise nor vote.
-    4. `lineage` holds versions below `committed`, newest first, at most LINEAGE_LENGTH.
+    Invariants: 1. promise and vote belong to the instance whose base is `version`.  2. A vote is never above the
+    promise, except that a fast vote leaves the promise alone.  3. An immutable committed key has neither promise nor
+    vote.  4. `lineage` holds decisions below `committed`, newest first, at most LINEAGE_LENGTH.
     """
 
     committed: Proposal | None = None
@@ -82,17 +108,13 @@ class KeyState(Struct, frozen=True, kw_only=True, gc=False):
         return self.committed.version if self.committed is not None else 0
 
     @property
-    def next_version(self) -> int:
-        return self.version + 1
-
-    @property
     def is_final(self) -> bool:
         """Committed and immutable: nothing will ever be decided for this key again."""
         return self.committed is not None and not self.committed.mutable
 
     @property
     def is_untouched(self) -> bool:
-        """Nothing in flight: the fast round of `next_version` is open here."""
+        """Nothing in flight: the fast round on top of `version` is open here."""
         return self.vote is None and self.promised == NO_BALLOT
 
 

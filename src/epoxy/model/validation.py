@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from epoxy.model.records import KeyState
 
 LINEAGE_LENGTH = 8
-"""Earlier versions whose winners are remembered, so that an overtaken writer learns which write won its version. During
-one round each of the other replicas, eight in the largest demo, commits at most one version. A writer further behind
+"""Earlier decisions whose writes are remembered, so that an overtaken writer learns whether its own is among them.
+During one round each of the other replicas, eight in the largest demo, commits at most one. A writer further behind
 than that, after an outage for example, gets "unknown"."""
 
 
@@ -17,7 +17,7 @@ def assert_well_formed(state: "KeyState") -> None:
     vote, committed = state.vote, state.committed
     if vote is not None:
         version = committed.version if committed is not None else 0
-        assert vote.proposal.version == version + 1, state
+        assert vote.proposal.base == version, state
         assert vote.ballot.counter == FAST_COUNTER or vote.ballot <= state.promised, state
     if committed is not None:
         assert committed.mutable or (vote is None and state.promised == NO_BALLOT), state

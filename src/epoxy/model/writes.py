@@ -4,6 +4,7 @@ import enum
 
 from msgspec import Struct
 
+from epoxy.model.integers import MOST_INTEGER
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 
 
@@ -32,32 +33,38 @@ class Source(enum.Enum):
 
 
 class Write(Struct, frozen=True, kw_only=True):
-    """One client write.
+    """One client write: an operation on the value of one key, evaluated in order at the replica that proposes it.
 
     Immutable is set-if-absent: it reserves a free key, for ever. Mutable overwrites; `if_version` makes it a
-    compare-and-set on the committed version (0: never written). A mutable write of None deletes.
+    compare-and-set on the committed version (0: never written). With `amount` it adds that to a decimal number (absent:
+    0). A mutable write of None without an amount deletes. `returning`: its answer needs what was there before.
 
-    Invariants: 1. key and value within limits.  2. Only mutable writes delete or compare.
+    Invariants: 1. key, value and amount within limits.  2. Only mutable writes delete, add or compare.  3. A write that
+    adds has no value.
     """
 
     key: bytes
     value: bytes | None
     mutable: bool = False
     if_version: int | None = None
+    amount: int | None = None
+    returning: bool = False
 
     def __post_init__(self) -> None:
         assert 1 <= len(self.key) <= MAX_KEY_BYTES
         assert self.value is None or len(self.value) <= MAX_VALUE_BYTES
         assert self.mutable or (self.value is not None and self.if_version is None)
+        assert self.amount is None or (self.value is None and abs(self.amount) <= MOST_INTEGER)
 
     @property
     def is_delete(self) -> bool:
-        return self.value is None
+        return self.value is None and self.amount is None
 
 
 class Committed(Struct, frozen=True, kw_only=True):
     """The value of the write is committed. `mine`: by this write, not by another of an equal value. `previous` is the
-    version that a mutable write replaced."""
+    version that a mutable write replaced; None also if it is not known, which a write that is `returning` is never
+    answered."""
 
     proposal: Proposal
     mine: bool
@@ -93,8 +100,16 @@ class NothingToDelete(Struct, frozen=True, kw_only=True):
     path: Path
 
 
+class NotAnInteger(Struct, frozen=True, kw_only=True):
+    """An amount cannot be added to the committed value: that is no decimal number of 64 bits, or the sum is none."""
+
+    committed: Proposal
+    path: Path
+    reason: str
+
+
 class ConsensusFailed(Struct, frozen=True, kw_only=True):
-    """Nothing was decided in time. Indefinite: the write may still take effect."""
+    """Nothing was decided in time, or it was and the answer is lost. Indefinite: the write may still take effect."""
 
     reason: str
 
@@ -106,7 +121,14 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 Outcome = (
-    Committed | ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NothingToDelete | ConsensusFailed | Refused
+    Committed
+    | ExpectedValueDoesNotMatch
+    | VersionMismatch
+    | ImmutableKey
+    | NothingToDelete
+    | NotAnInteger
+    | ConsensusFailed
+    | Refused
 )
 
 

@@ -32,7 +32,8 @@ from epoxy.node.access.quotas import Quotas
 from epoxy.node.commit_feed import CommitFeed
 from epoxy.node.keys.backfill import Backfill
 from epoxy.node.keys.changelog_gc import ChangelogGc
-from epoxy.node.keys.driver import UNBEGUN, Change, Driver
+from epoxy.node.keys.driver import Driver
+from epoxy.node.keys.key_queue import UNBEGUN
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
 from epoxy.node.keys.replica import Replica
@@ -207,12 +208,6 @@ class Node:
         ticket = self._admit_write(answered, is_taken=not self.ready and self._is_taken(write))
         if ticket is not None:
             self.driver.write(write, partial(self._written, ticket), ticket)
-
-    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
-        """A write that follows from the version before it: see `Driver.update`."""
-        ticket = self._admit_write(answered)
-        if ticket is not None:
-            self.driver.update(key, change, partial(self._written, ticket), again=again, turn=ticket)
 
     def is_full(self, *, writes: bool) -> bool:
         """Whether another write, or another read that asks other regions, would be refused now."""

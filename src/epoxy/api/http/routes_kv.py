@@ -46,6 +46,7 @@ from epoxy.model.writes import (
     Consistency,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     Path,
@@ -354,6 +355,8 @@ def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
         case NothingToDelete():
             headers = write_headers(outcome.committed, outcome.path, mine=False)
             call.fail(404, "not_found", "there is nothing to delete under this key", headers=headers)
+        case NotAnInteger():
+            answer_conflict(call, key, outcome, "not_an_integer", outcome.reason)
         case Refused():
             call.overloaded(f"turned away: {outcome.reason}")
         case ConsensusFailed():
@@ -382,7 +385,7 @@ def made_a_key(outcome: Committed) -> bool:
 def answer_conflict(
     call: ApiCall,
     key: bytes,
-    outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey,
+    outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NotAnInteger,
     code: str,
     message: str,
 ) -> None:

@@ -16,7 +16,6 @@ from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.control import AccessControl
 from epoxy.node.access.guesses import Guesses
 from epoxy.node.access.quotas import Quotas
-from epoxy.node.keys.driver import Change
 from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.response_cache import ResponseCache
 
@@ -33,9 +32,6 @@ class RespNode(Protocol):
     """What RESP commands need of a node."""
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
-
-    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
-        """Compute the write from the version before it, when its turn has come; `again`: it lost a compare-and-set."""
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 

@@ -20,6 +20,7 @@ from epoxy.model.writes import (
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     ReadAnswer,
@@ -284,6 +285,8 @@ def failure(key: bytes, outcome: Outcome) -> bytes:
             return resp.error(f"TRYAGAIN no decision about {shown(key)}, outcome unknown: {outcome.reason}")
         case Refused():
             return resp.error(f"BUSY nothing was written to {shown(key)}: {outcome.reason}")
+        case NotAnInteger():
+            return resp.error(f"ERR {outcome.reason}")
         case Committed() | ExpectedValueDoesNotMatch() | VersionMismatch() | NothingToDelete():
             raise AssertionError(outcome)
         case _:

@@ -1,58 +1,41 @@
 """The per-key engine of one replica: queues the writes of a key, and hosts the flows of writes and reads."""
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
-from epoxy.model.errors import RottenRow
-from epoxy.model.messages import Reply
-from epoxy.model.records import KeyState, Proposal
-from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
+from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
+from epoxy.model.records import KeyState, ProposalId
+from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, Path, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.keys.direct_round import RoundPlan
+from epoxy.node.keys.key_queue import AT_ANY_TIME, KeyQueue, QueuedWrite, Turn
+from epoxy.node.keys.owners import Owners
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.replica import Replica
-from epoxy.node.keys.uncontended import Uncontended
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
+from epoxy.protocol.keys.carrying import answer_to, is_declined, place, unpacked
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
+from epoxy.protocol.keys.folding import ABSENT, answer_found
+from epoxy.protocol.keys.operations import PendingWrite
+from epoxy.protocol.keys.proposer import new_proposal_id
 from epoxy.protocol.keys.restoring import highest_seen, read_from_others
 from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
-Change = Callable[[Proposal | None], Write | None]
-"""From the newest version this replica holds to the write that is to replace it. None: nothing is to be written."""
-
-UNBEGUN = Refused(reason="its turn among the writes of its key did not come in time; it was dropped")
-
-UNCHANGED = Refused(reason="nothing was to be written")
-
-MAX_QUEUED_PER_KEY = 256
-"""Writes of one key that wait for each other here. A WAN round takes 100 ms, so the last would wait half a minute."""
+CARRY_HEDGES = 4
+"""A Carry is hedged like a round, but waits for the round under way at the owner, and for its own."""
 
 
-class Turn(Protocol):
-    """Of a write in the queue of its key. A Ticket of `runtime.admission` is one."""
+class FoldCounts:
+    """Since the process began. `folds`: rounds decided for several writes at once, or for writes of other replicas;
+    `folded`: the writes in them. `carried`: writes handed to an owner, `taken_back`: those proposed here after all;
+    `received`: writes that other replicas handed to this one, `declined`: those it did not take."""
 
-    def wait(self) -> None:
-        """The write was queued."""
-
-    def begin(self) -> bool:
-        """The write could begin now. False: its client was answered that it was dropped, so it must not."""
-
-
-class AnyTime:
-    """For writes without a time limit."""
-
-    def wait(self) -> None:
-        pass
-
-    def begin(self) -> bool:
-        return True
-
-
-AT_ANY_TIME = AnyTime()
+    def __init__(self) -> None:
+        self.folds = self.folded = 0
+        self.carried = self.taken_back = 0
+        self.received = self.declined = 0
 
 
 class Driver:
@@ -73,50 +56,25 @@ class Driver:
         self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
         self._plan: RoundPlan | None = None
-        # By key, the functions that begin the writes queued behind the one under way; None: there are none.
-        self._queues: dict[bytes, deque[Callable[[], None]] | None] = {}
+        self._queues: dict[bytes, KeyQueue] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
-        replica.commit_watchers.append(self._wake)
+        self.owners = Owners(replica.me)
+        self.counts = FoldCounts()
+        replica.commit_watchers.append(self._learned)
+        replica.carried = self._carried
 
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
-        """Writes of one key queue here: rivals within a replica would only cost each other the fast round. `turn` says
-        whether a write that had to wait may still begin."""
-        key = write.key
-        if key not in self._queues:
-            self._queues[key] = None
-            self._begin(write, answered)
-        else:
-            self._enqueue(key, partial(self._begin, write, answered), answered, turn)
-
-    def update(
-        self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool, turn: Turn = AT_ANY_TIME
-    ) -> None:
-        """A write that follows from the version before it. It is computed when its turn among the writes of its key has
-        come: otherwise each write in the queue would be overtaken by all those before it. A write that was overtaken by
-        one of another replica is tried `again` before those in the queue."""
-        begin = partial(self._begin_update, key, change, answered)
-        if key not in self._queues:
-            self._queues[key] = None
-            begin()
-        elif again:
-            turn.wait()
-            self._queue_of(key).appendleft(partial(self._begin_if_wanted, key, begin, answered, turn))
-        else:
-            self._enqueue(key, begin, answered, turn)
-
-    def _enqueue(self, key: bytes, begin: Callable[[], None], answered: Callable[[Outcome], None], turn: Turn) -> None:
-        queue = self._queue_of(key)
-        if len(queue) + 1 >= MAX_QUEUED_PER_KEY:
-            answered(Refused(reason=f"{len(queue) + 1} writes are waiting for this key already"))
-        else:
-            turn.wait()
-            queue.append(partial(self._begin_if_wanted, key, begin, answered, turn))
-
-    def _queue_of(self, key: bytes) -> deque[Callable[[], None]]:
-        queue = self._queues[key]
+        """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
+        may still begin."""
+        key, plan = write.key, self.plan()
+        pending = PendingWrite(write=write, proposal_id=new_proposal_id(write, plan.ctx))
+        entry = QueuedWrite(pending, self.clock.now_ms(), answered, turn)
+        queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = deque()
-        return queue
+            queue = self._queues[key] = KeyQueue(self, key)
+            queue.first(entry)
+        elif not queue.add(entry):
+            answered(queue.refusal)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if consistency is Consistency.LINEARIZABLE:
@@ -162,7 +120,11 @@ class Driver:
 
         self.clock.call_later(pause.delay_ms, time_is_over)
 
-    def _wake(self, key: bytes, _before: KeyState, after: KeyState) -> None:
+    def _learned(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        if before.committed is not None and after.committed is not None and after.committed.mutable:
+            self.owners.won(key, after.committed, self.clock.now_ms())
+        if (queue := self._queues.get(key)) is not None:
+            queue.learned(after)
         if key not in self._sleepers:
             return
         sleepers = self._sleepers[key]
@@ -172,54 +134,75 @@ class Driver:
         if not sleepers:
             del self._sleepers[key]
 
-    def finished(self, write: Uncontended, outcome: Outcome) -> None:
-        path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
-        seconds, retries = (self.clock.now_ms() - write.begun_ms) / 1000, max(0, write.prepares - 1)
-        self.observer.proposal_done(
-            type(outcome).__name__, path, seconds, prepares=write.prepares, retries=retries, bumps=retries
-        )
-        self._pass_on(write.key)
+    # Of the queues
 
-    def _pass_on(self, key: bytes) -> None:
-        if self._queues[key]:
-            self.clock.call_later(0, partial(self._next, key))
-        else:
-            del self._queues[key]
-
-    def _next(self, key: bytes) -> None:
-        queue = self._queues[key]
-        assert queue is not None
-        queue.popleft()()
-
-    def _begin_if_wanted(
-        self, key: bytes, begin: Callable[[], None], answered: Callable[[Outcome], None], turn: Turn
-    ) -> None:
-        if turn.begin():
-            begin()
-        else:
-            self._pass_on(key)
-            answered(UNBEGUN)
-
-    def _begin_update(self, key: bytes, change: Change, answered: Callable[[Outcome], None]) -> None:
-        """Whatever comes of the change, the next write in the queue of the key begins."""
-        try:
-            write = change(self.replica.newest(key))
-        except RottenRow as rot:
-            self._pass_on(key)
-            answered(Refused(reason=str(rot)))
+    def finished(self, entry: QueuedWrite, outcome: Outcome, prepares: int) -> None:
+        if entry.answered is None:
             return
-        except Exception as error:
-            self._pass_on(key)
-            answered(Refused(reason=f"failed at {error!r}"))
-            raise
-        if write is not None:
-            self._begin(write, answered)
-        else:
-            self._pass_on(key)
-            answered(UNCHANGED)
+        path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
+        seconds, retries = (self.clock.now_ms() - entry.begun_ms) / 1000, max(0, prepares - 1)
+        self.observer.proposal_done(
+            type(outcome).__name__, path, seconds, prepares=prepares, retries=retries, bumps=retries
+        )
 
-    def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        Uncontended(self, write, self.plan(), self.clock.now_ms(), answered).start()
+    def forget(self, queue: KeyQueue) -> None:
+        """Nothing of this key waits any more."""
+        if self._queues.get(queue.key) is queue:
+            del self._queues[queue.key]
+
+    @property
+    def carry_ms(self) -> float:
+        """How long an owner may take with a write that was carried to it: a round under way, and the next."""
+        return CARRY_HEDGES * self.timing.hedge_ms
+
+    def answer_carried(self, home: int, key: bytes, owner: int, answers: Sequence[CarryAnswer]) -> None:
+        """With a callback: a message without one waits for others, and clients wait for this one."""
+        message = CarryAnswers(key=key, owner=owner, answers=tuple(answers))
+        self.transport.send(home, (message,), drop)
+
+    def _carried(self, request: CarryRequest) -> Reply:
+        """A request of another replica about writes that are folded elsewhere than at their home."""
+        if isinstance(request, Carry):
+            return self._take_over(request)
+        if request.key in self._queues:
+            self.replica.when_durable(partial(self._carry_answered, request))
+        return CarryOk()
+
+    def _carry_answered(self, message: CarryAnswers) -> None:
+        """The Commit, which came before, is durable: what clients are told can be read here."""
+        if (queue := self._queues.get(message.key)) is not None:
+            queue.answered(message)
+
+    def _take_over(self, request: Carry) -> CarryOk:
+        """Queue the writes of another home, except those that may be decided already for all this replica knows."""
+        key, plan, now_ms = request.key, self.plan(), self.clock.now_ms()
+        state = self.replica.state(key)
+        declined: list[ProposalId] = []
+        found: list[CarryAnswer] = []
+        self.owners.forget(key)
+        self.counts.received += len(request.writes)
+        for carried in request.writes:
+            pending = unpacked(key, carried)
+            version = place(pending, state.committed, state.lineage)
+            if version > ABSENT and state.committed is not None:
+                found.append(answer_to(pending, answer_found(pending, version, state.committed, Path.SLOW)))
+            elif is_declined(version) or not plan.votes or not self._enqueue(pending, now_ms):
+                declined.append(carried.proposal_id)
+        if found:
+            home = found[0].proposal_id.replica_id
+            self.replica.when_durable(partial(self.answer_carried, home, key, self.replica.me, found))
+        self.counts.declined += len(declined)
+        return CarryOk(declined=tuple(declined))
+
+    def _enqueue(self, pending: PendingWrite, now_ms: float) -> bool:
+        """A write of another home, unless it waits here already."""
+        key, home = pending.write.key, pending.proposal_id.replica_id
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = KeyQueue(self, key)
+        if pending.proposal_id in queue.held:
+            return True
+        return queue.add(QueuedWrite(pending, now_ms, None, home=home))
 
     def plan(self) -> RoundPlan:
         """For the configuration and the timing in force."""
@@ -230,3 +213,7 @@ class Driver:
 
     def _context(self) -> Context:
         return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
+
+
+def drop(_reply: Reply) -> None:
+    """The home of a carried write learns from the decision, if this is lost."""

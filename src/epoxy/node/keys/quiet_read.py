@@ -11,7 +11,7 @@ from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, Reply, StaleEpo
 from epoxy.model.writes import ReadFailed, ReadOutcome, ReadResult, Source
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.protocol.keys.effects import Flow
-from epoxy.protocol.keys.reader import in_flight, linearizable, newest_of, next_version, resume_linearizable
+from epoxy.protocol.keys.reader import in_flight, linearizable, newest_of, resume_linearizable, version_of
 
 if TYPE_CHECKING:
     from epoxy.node.keys.driver import Driver
@@ -45,7 +45,7 @@ class QuietRead(DirectRound[ReadOutcome]):
         if len(replies) >= plan.slow:
             self._close()
             committed = newest_of(replies)
-            if in_flight(replies, next_version(committed), plan.config):
+            if in_flight(replies, version_of(committed), plan.config):
                 self._go_on(resume_linearizable(self._key, plan.ctx, replies, None))
             else:
                 self._finish(ReadResult(committed=committed, source=Source.QUORUM))

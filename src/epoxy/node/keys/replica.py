@@ -17,6 +17,9 @@ from epoxy.model.errors import RottenRow
 from epoxy.model.instances import InTerm
 from epoxy.model.messages import (
     Accept,
+    Carry,
+    CarryAnswers,
+    CarryRequest,
     Commit,
     CommitConflict,
     ConfigOk,
@@ -63,6 +66,8 @@ class Replica:
         """Called for new configurations."""
         self.ordered: Callable[[InTerm], Reply] = not_ordered_here
         """Handles requests of the ordered engine."""
+        self.carried: Callable[[CarryRequest], Reply] = not_folded_here
+        """Handles writes that are folded elsewhere than at their home."""
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me)
@@ -112,6 +117,8 @@ class Replica:
                 return ConfigOk(epoch=self._adopt(request.config).epoch)
             case Inspect():
                 return self._store.transact(lambda tx: self._inspect(tx, request.key))
+            case Carry() | CarryAnswers():
+                return self.carried(request)
             case _:
                 return self.ordered(request)
 
@@ -250,8 +257,14 @@ class Replica:
 
     def version(self, key: bytes) -> int:
         """The committed version, perhaps not durable yet."""
-        known = self._states.get(key)
-        return (known or self._store.transact(partial(self.keyspace.load, key=key))).version
+        return self.state(key).version
+
+    def state(self, key: bytes) -> KeyState:
+        """Perhaps not durable yet."""
+        return self._state(key)
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        self._store.when_durable(done)
 
     def _begin(self, config: ClusterConfig) -> None:
         stored = self._store.transact(partial(self.keyspace.committed, key=CONFIG_KEY))
@@ -264,6 +277,10 @@ class Replica:
         """A configuration is the committed value of CONFIG_KEY, so the acceptor refuses an older one."""
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
         return self.config
+
+
+def not_folded_here(_: CarryRequest) -> Reply:
+    return Failed(reason="this node folds no writes")
 
 
 def not_ordered_here(_: InTerm) -> Reply:

@@ -1,21 +1,23 @@
-"""A write while nothing stands in its way: a local vote, those of a fast quorum, the local commit.
+"""A round of writes while nothing stands in its way: a local vote for their fold, those of a fast quorum, the local
+commit.
 
-The rules are those of `protocol.keys`. Anything else is left to the flow (`proposer.run_write`): another result of the
+The rules are those of `protocol.keys`. Anything else is left to the flow (`proposer.run_round`): another result of the
 local selection, a decision made elsewhere, a new epoch, a quorum out of reach, a promise made meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epoxy.model.errors import RottenRow
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, Prepare, Reply, StaleEpoch
 from epoxy.model.records import Proposal
-from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Refused, Write
+from epoxy.model.writes import ConsensusFailed, Path, Refused
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.ports import Clock
+from epoxy.protocol.effects import Context
 from epoxy.protocol.keys.effects import Effect, Requests
-from epoxy.protocol.keys.operations import Answered, Conclude, Concluded, FastVote, Reserved, Selected, Unconfirmed
-from epoxy.protocol.keys.proposer import WriteIntent, new_proposal_id, run_write, selection
+from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, PendingWrite, Reserved, Selected, Unfolded
+from epoxy.protocol.keys.proposer import FoldIntent, run_round, selection
 from epoxy.protocol.keys.terms import OwnProposal
 from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
@@ -23,17 +25,22 @@ if TYPE_CHECKING:
     from epoxy.node.keys.driver import Driver
 
 
-class Uncontended(DirectRound[Outcome]):
-    """One write, and the host of its flow if it needs one. `prepares`: the Prepare rounds which that has begun."""
+class Uncontended(DirectRound[FoldIntent]):
+    """One round, and the host of its flow if it needs one. `prepares`: the Prepare rounds which that has begun. At the
+    end each write has an outcome, or is to be folded again."""
 
     def __init__(
-        self, driver: "Driver", write: Write, plan: RoundPlan, begun_ms: float, answered: Callable[[Outcome], None]
+        self,
+        driver: "Driver",
+        key: bytes,
+        writes: Sequence[PendingWrite],
+        plan: RoundPlan,
+        ended: Callable[[FoldIntent], None],
     ) -> None:
-        super().__init__(driver, "write", plan, len(plan.others) + 1 - plan.need, answered)
-        self.key = write.key
-        self.begun_ms = begun_ms
+        super().__init__(driver, "write", plan, len(plan.others) + 1 - plan.need, ended)
+        self.key = key
         self.prepares = 0
-        self._intent = WriteIntent(write, new_proposal_id(write, plan.ctx))
+        self._intent = FoldIntent(key, writes)
         self._voted = [plan.ctx.me]
         self._proposal: Proposal | None = None
         self._prepare: Prepare | None = None
@@ -45,7 +52,7 @@ class Uncontended(DirectRound[Outcome]):
             else:
                 self._leave(None)
         except RottenRow as rot:  # before anything was proposed
-            self._finish(Refused(reason=str(rot)))
+            self._finish(self._nothing_done(str(rot)))
         except Exception as error:
             self._broke(error)
 
@@ -56,17 +63,18 @@ class Uncontended(DirectRound[Outcome]):
             elif isinstance(selected, StaleEpoch):
                 self._leave(selected)
             else:
-                assert isinstance(selected, Answered | Unconfirmed | Reserved | AlreadyCommitted)
+                assert isinstance(selected, Unfolded | Reserved | AlreadyCommitted)
                 self._pursue(selected, None)
         except Exception as error:
             self._broke(error)
 
     def _put_forward(self, selected: FastVote) -> None:
         """The local vote is durable."""
-        intent, plan, proposal = self._intent, self._plan, selected.proposal
-        intent.offer = OwnProposal(proposal=proposal, made=True)
-        intent.previous = self._base = selected.base
-        self._proposal = proposal
+        intent, plan, fold = self._intent, self._plan, selected.fold
+        intent.offer = OwnProposal(fold=fold, writes=intent.writes)
+        intent.offer.put_forward()
+        self._base = fold.base
+        proposal = self._proposal = fold.proposal
         if plan.need == 1:
             self._conclude(proposal)
         else:
@@ -88,17 +96,21 @@ class Uncontended(DirectRound[Outcome]):
         self._driver.replica.perform(op, self._concluded)
 
     def _concluded(self, result: object) -> None:
-        """The local commit is durable. No replica may be sent it before."""
+        """The local commit is durable. No replica may be sent it before, and only now are the writes answered (F1)."""
+        intent = self._intent
         try:
-            if isinstance(result, Concluded) and self._proposal is not None:
+            if isinstance(result, Concluded) and self._proposal is not None and intent.offer is not None:
                 self._spread(self._proposal)
+                intent.decided, intent.travelled = self._proposal, Path.FAST
+                for pending, outcome in zip(intent.writes, intent.offer.fold.answers, strict=True):
+                    pending.outcome = outcome
             else:
                 self._leave(result if isinstance(result, AlreadyCommitted | StaleEpoch) else None)
                 return
         except Exception as error:
             self._broke(error)
             return
-        self._finish(Committed(proposal=self._proposal, mine=True, path=Path.FAST, previous=self._intent.previous))
+        self._finish(intent)
 
     def _spread(self, proposal: Proposal) -> None:
         """Send Commit to all replicas, learners too, and expect no answer: one that misses it is sent it when a later
@@ -107,14 +119,16 @@ class Uncontended(DirectRound[Outcome]):
         for replica in self._plan.listeners:
             self._driver.transport.send(replica, commit, None)
 
-    def _finish(self, outcome: Outcome) -> None:
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            self._driver.finished(self, outcome)
-            answered(outcome)
+    def _failure(self, reason: str) -> FoldIntent:
+        """After a bug nothing is certain."""
+        for pending in self._intent.open:
+            pending.outcome = ConsensusFailed(reason=reason)
+        return self._intent
 
-    def _failure(self, reason: str) -> Outcome:
-        return ConsensusFailed(reason=reason)
+    def _nothing_done(self, reason: str) -> FoldIntent:
+        for pending in self._intent.open:
+            pending.outcome = Refused(reason=reason)
+        return self._intent
 
     # The flow
 
@@ -122,8 +136,12 @@ class Uncontended(DirectRound[Outcome]):
         self._pursue(None, news)
 
     def _pursue(self, selected: Selected | None, news: AlreadyCommitted | StaleEpoch | None) -> None:
-        flow = run_write(self._intent, self._plan.ctx, selected, news)
-        FlowRunner(self, self._name, flow, self._failure, self._finish).start()
+        flow = run_round(self._intent, self._plan.ctx, selected, news)
+        FlowRunner(self, self._name, flow, self._failed, lambda _: self._finish(self._intent)).start()
+
+    def _failed(self, reason: str) -> Context:
+        self._failure(reason)
+        return self._plan.ctx
 
     @property
     def clock(self) -> Clock:

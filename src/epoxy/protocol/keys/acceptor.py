@@ -35,14 +35,14 @@ Step = tuple[KeyState, Reply]
 def step(state: KeyState, message: KeyRequest, config: ClusterConfig) -> Step:
     match message:
         case Accept():
-            refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.proposal.version)
+            refused = wrong_epoch(message.epoch, config) or wrong_base(state, message.proposal.base)
             return (state, refused) if refused else accept(state, message)
         case Commit():
             return learn(state, message.proposal)
         case Read():
             return state, wrong_epoch(message.epoch, config) or ReadOk(committed=state.committed, vote=state.vote)
         case Prepare():
-            refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.version)
+            refused = wrong_epoch(message.epoch, config) or wrong_base(state, message.base)
             return (state, refused) if refused else prepare(state, message)
         case _:
             assert_never(message)
@@ -57,23 +57,24 @@ def wrong_epoch(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | 
     return None
 
 
-def wrong_version(state: KeyState, version: int) -> AlreadyCommitted | Behind | None:
-    """Rules 1 and 2: a request must be for the version after the committed one."""
-    return already_decided(state, version) or missed_a_commit(state, version)
+def wrong_base(state: KeyState, base: int) -> AlreadyCommitted | Behind | None:
+    """Rules 1 and 2: a request must be for the instance on top of the committed version."""
+    return already_decided(state, base) or missed_a_commit(state, base)
 
 
-def already_decided(state: KeyState, version: int) -> AlreadyCommitted | None:
+def already_decided(state: KeyState, base: int) -> AlreadyCommitted | None:
     """Rule 1."""
-    if state.committed is not None and (state.is_final or version <= state.version):
-        return AlreadyCommitted(committed=state.committed, lineage=state.lineage)
+    committed = state.committed
+    if committed is not None and (base < committed.version or not committed.mutable):
+        return AlreadyCommitted(committed=committed, lineage=state.lineage)
     return None
 
 
-def missed_a_commit(state: KeyState, version: int) -> Behind | None:
-    """Rule 2. Voting on a version without knowing the one before would overwrite what may be the last vote for that."""
+def missed_a_commit(state: KeyState, base: int) -> Behind | None:
+    """Rule 2. Voting in an instance without knowing its base would overwrite what may be the last vote for that."""
     committed = state.committed
     known = committed.version if committed is not None else 0
-    return Behind(version=known) if version > known + 1 else None
+    return Behind(version=known) if base > known else None
 
 
 def prepare(state: KeyState, message: Prepare) -> Step:
@@ -121,8 +122,8 @@ def vote(state: KeyState, message: Accept) -> KeyState:
 
 def learn(state: KeyState, proposal: Proposal) -> Step:
     """Rule 6. A decision is safe to learn whatever was promised. A second decision for one instance is a bug, and
-    overwrites nothing."""
-    if state.committed is None or (proposal.version > state.version and not state.is_final):
+    overwrites nothing; nor does one whose writes have versions on both sides of the committed one."""
+    if state.committed is None or (proposal.base >= state.version and not state.is_final):
         return commit(state, proposal), CommitOk()
     if proposal.version < state.version:
         return state, StaleCommit(version=state.version)
@@ -132,12 +133,13 @@ def learn(state: KeyState, proposal: Proposal) -> Step:
 
 
 def commit(state: KeyState, proposal: Proposal) -> KeyState:
-    """Promise and vote belonged to the version that is now decided, and are dropped."""
+    """Promise and vote belonged to the instance that is now decided, and are dropped."""
     return KeyState(committed=proposal, lineage=lineage_after(state))
 
 
 def lineage_after(state: KeyState) -> tuple[Settled, ...]:
-    if state.committed is None:
+    committed = state.committed
+    if committed is None:
         return ()
-    newest = Settled(state.committed.version, state.committed.proposal_id)
+    newest = Settled(committed.version, committed.proposal_id, committed.folded)
     return (newest, *state.lineage[: LINEAGE_LENGTH - 1])

@@ -9,23 +9,26 @@ from typing import Any, assert_never
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot, next_classic
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Accept, AlreadyCommitted, Commit, HigherBallot, StaleEpoch
-from epoxy.model.records import KeyState, Proposal, ProposalId
-from epoxy.model.writes import Write
+from epoxy.model.records import KeyState
 from epoxy.protocol.effects import Local
 from epoxy.protocol.keys import acceptor
 from epoxy.protocol.keys.effects import EpochChanged, Flow
+from epoxy.protocol.keys.folding import fold
 from epoxy.protocol.keys.operations import (
+    NOT_EXPOSED,
     Conclude,
     Concluded,
     FastVote,
+    Fold,
     KeyOp,
     LocalOp,
+    PendingWrite,
     Reserve,
     Reserved,
     Select,
     Selected,
+    Unfolded,
 )
-from epoxy.protocol.keys.preconditions import check_preconditions
 
 
 def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState, object]:
@@ -46,16 +49,20 @@ def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState
 
 def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
     """Proposer, step 1: one transaction reads the state, checks the preconditions and votes."""
-    if op.offered and state.committed is not None and state.version >= op.offered:
+    if state.committed is not None and any(may_be_decided(each, state.version) for each in op.writes):
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
-    verdict = check_preconditions(op.write, state.committed, confirmed=False)
-    if verdict is not None:
-        return state, verdict
+    folded = fold(op.writes, state.committed, op.me)
+    if isinstance(folded, Unfolded):
+        return state, folded
     if not state.is_untouched or not may_be_fast(config):
-        return take_ballot(state, op.me, NO_BALLOT)
-    proposal = proposal_for(op.write, op.proposal_id, state.next_version)
-    vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=proposal)
-    return acceptor.vote(state, vote), FastVote(proposal=proposal, base=state.committed)
+        return take_ballot(state, op.me, NO_BALLOT, folded)
+    vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=folded.proposal)
+    return acceptor.vote(state, vote), FastVote(fold=folded)
+
+
+def may_be_decided(pending: PendingWrite, version: int) -> bool:
+    """Whether there are decisions that this write must be looked for in before it is folded (F3)."""
+    return NOT_EXPOSED < pending.floor < version
 
 
 def may_be_fast(config: ClusterConfig) -> bool:
@@ -63,28 +70,24 @@ def may_be_fast(config: ClusterConfig) -> bool:
     return config.previous is None
 
 
-def proposal_for(write: Write, proposal_id: ProposalId, version: int) -> Proposal:
-    return Proposal(value=write.value, version=version, mutable=write.mutable, proposal_id=proposal_id)
-
-
 def reserve(state: KeyState, op: Reserve) -> tuple[KeyState, Reserved | AlreadyCommitted]:
-    decided = acceptor.already_decided(state, op.version)
+    decided = acceptor.already_decided(state, op.base)
     if decided is not None:
         return state, decided
-    assert op.version == state.next_version, "a flow commits a version locally before it works on the next"
-    return take_ballot(state, op.me, op.above)
+    assert op.base == state.version, "a flow commits a version locally before it works on the next instance"
+    return take_ballot(state, op.me, op.above, None)
 
 
-def take_ballot(state: KeyState, me: int, above: Ballot) -> tuple[KeyState, Reserved]:
+def take_ballot(state: KeyState, me: int, above: Ballot, folded: Fold | None) -> tuple[KeyState, Reserved]:
     ballot = next_classic(me, above, state.promised, state.vote.ballot if state.vote else NO_BALLOT)
     promised = KeyState(committed=state.committed, lineage=state.lineage, promised=ballot, vote=state.vote)
-    return promised, Reserved(ballot=ballot, version=state.next_version, vote=state.vote, base=state.committed)
+    return promised, Reserved(ballot=ballot, vote=state.vote, fold=folded)
 
 
 def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
     """Proposer, step 5 after a fast round. A recovery that has this replica's promise has ruled its proposal out, so a
     promise made since the vote forbids the commit. Do not optimise this re-read away."""
-    decided = acceptor.already_decided(state, op.proposal.version)
+    decided = acceptor.already_decided(state, op.proposal.base)
     if decided is not None:
         return state, decided
     if promised_since(state):

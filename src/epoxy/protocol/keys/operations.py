@@ -26,19 +26,55 @@ Verdict = Answered | Unconfirmed | None
 """None: go on, propose the next version."""
 
 
-class Select(Struct, frozen=True, kw_only=True):
-    """Begin a write: answer it, vote for it in the fast round, or reserve a classic ballot. `offered` is the version it
-    was already proposed for, 0 if none: the write is not answered before the winner of that version is known."""
+NOT_EXPOSED = -1
+"""The floor of a write that was neither put forward nor handed over yet."""
+
+
+class PendingWrite(Struct, kw_only=True, gc=False):
+    """A write without an answer. Once it is exposed, put forward or handed over, it may be in a decision: in none up to
+    version `floor` (rule F2), which rises only by decisions that were looked through. `handed_over`: another replica
+    may fold it. `lost`: rounds it did not win."""
 
     write: Write
     proposal_id: ProposalId
-    offered: int
-    me: int
-    epoch: int
+    floor: int = NOT_EXPOSED
+    handed_over: bool = False
+    lost: int = 0
+    outcome: Outcome | None = None
 
     @property
-    def key(self) -> bytes:
-        return self.write.key
+    def is_exposed(self) -> bool:
+        return self.floor != NOT_EXPOSED
+
+    def expose(self, version: int) -> None:
+        """From here on it may be decided, on top of this version or later."""
+        if self.floor == NOT_EXPOSED:
+            self.floor = version
+
+
+class Fold(Struct, frozen=True, kw_only=True, gc=False):
+    """Writes applied in order to the version `base`: the proposal, and each write's answer if it is decided."""
+
+    proposal: Proposal
+    answers: tuple[Outcome, ...]
+    base: Proposal | None
+
+
+class Unfolded(Struct, frozen=True):
+    """None of the writes would take effect: their answers. None: it depends on whether this version is still the
+    newest."""
+
+    answers: tuple[Outcome | None, ...]
+
+
+class Select(Struct, frozen=True, kw_only=True):
+    """Begin a round for the writes of a key that wait: answer them, vote for their fold in the fast round, or reserve a
+    classic ballot. Those that may be decided already are looked for first."""
+
+    key: bytes
+    writes: tuple[PendingWrite, ...]
+    me: int
+    epoch: int
 
 
 class Reserve(Struct, frozen=True, kw_only=True):
@@ -46,7 +82,7 @@ class Reserve(Struct, frozen=True, kw_only=True):
     twice."""
 
     key: bytes
-    version: int
+    base: int
     above: Ballot
     me: int
     epoch: int
@@ -81,21 +117,20 @@ LocalOp = KeyOp | Peek | Cache | Adopt
 class FastVote(Struct, frozen=True, kw_only=True):
     """This replica has voted at (1, me)."""
 
-    proposal: Proposal
-    base: Proposal | None
+    fold: Fold
 
 
 class Reserved(Struct, frozen=True, kw_only=True):
-    """This replica has promised this ballot; `vote` is its last vote. `base` is the version before."""
+    """This replica has promised this ballot; `vote` is its last vote. `fold`: what it proposes if the choice is free;
+    None in a recovery."""
 
     ballot: Ballot
-    version: int
     vote: Vote | None
-    base: Proposal | None
+    fold: Fold | None = None
 
 
 class Concluded(Struct, frozen=True):
     pass
 
 
-Selected = Answered | Unconfirmed | FastVote | Reserved | AlreadyCommitted
+Selected = Unfolded | FastVote | Reserved | AlreadyCommitted

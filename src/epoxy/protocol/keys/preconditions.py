@@ -4,11 +4,13 @@ The committed version of a mutable key only rises, and an immutable value never 
 what this replica holds, however old. The others need the newest version of a quorum first.
 """
 
-from epoxy.model.records import Proposal, ProposalId, Settled
+from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER, integer_of
+from epoxy.model.records import Proposal
 from epoxy.model.writes import (
     Committed,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     Path,
@@ -36,18 +38,29 @@ def check_preconditions(write: Write, committed: Proposal | None, *, confirmed: 
         return Answered(VersionMismatch(committed=committed, path=path)) if hopeless else Unconfirmed()
     if write.is_delete and (committed is None or committed.is_tombstone):
         return Answered(NothingToDelete(committed=committed, path=path)) if confirmed else Unconfirmed()
+    if write.amount is not None and (reason := not_addable(write.amount, committed)) is not None:
+        assert committed is not None, "an absent number counts as 0"
+        return Answered(NotAnInteger(committed=committed, path=path, reason=reason)) if confirmed else Unconfirmed()
     return None
+
+
+def not_addable(amount: int, committed: Proposal | None) -> str | None:
+    number = integer_of(committed.value if committed is not None else None)
+    if number is None:
+        return "value is not an integer or out of range"
+    return None if LEAST_INTEGER <= number + amount <= MOST_INTEGER else "increment or decrement would overflow"
+
+
+def result_of(write: Write, committed: Proposal | None) -> bytes | None:
+    """The value that a write makes whose preconditions hold."""
+    if write.amount is None:
+        return write.value
+    number = integer_of(committed.value if committed is not None else None)
+    assert number is not None, "a precondition"
+    return b"%d" % (number + write.amount)
 
 
 def taken(write: Write, committed: Proposal, path: Path) -> Outcome:
     if committed.value == write.value:
         return Committed(proposal=committed, mine=False, path=path)
     return ExpectedValueDoesNotMatch(committed=committed, path=path)
-
-
-def winner(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
-    """Whose write became `version`. None: the lineage no longer reaches back to it, so its writer may not be told that
-    it lost."""
-    if committed.version == version:
-        return committed.proposal_id
-    return next((settled.proposal_id for settled in lineage if settled.version == version), None)

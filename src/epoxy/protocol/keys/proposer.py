@@ -1,16 +1,18 @@
-"""The flow of one client write."""
+"""The flow of the writes of one key that wait at their home: fold them, get the fold decided, answer them."""
+
+from collections.abc import Sequence
 
 import msgspec
 
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoch
-from epoxy.model.records import Proposal, ProposalId
-from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
+from epoxy.model.records import Proposal, ProposalId, Settled
+from epoxy.model.writes import ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
 from epoxy.protocol.effects import Answer, Context, Expired, Next, Open
 from epoxy.protocol.keys.effects import EpochChanged, Flow
-from epoxy.protocol.keys.local import proposal_for, run_local
-from epoxy.protocol.keys.operations import Answered, FastVote, Reserved, Select, Selected, Unconfirmed
-from epoxy.protocol.keys.preconditions import check_preconditions, winner
+from epoxy.protocol.keys.folding import ABSENT, UNKNOWN, answer_found, find, fold, is_decided
+from epoxy.protocol.keys.local import run_local
+from epoxy.protocol.keys.operations import FastVote, Fold, PendingWrite, Reserved, Select, Selected, Unfolded
 from epoxy.protocol.keys.reader import linearizable
 from epoxy.protocol.keys.rounds import adopt, decide, learn_locally
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
@@ -18,57 +20,80 @@ from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 OVERTAKEN = "overtaken"
 
 MAX_ROUNDS_LOST = 100
-"""Versions a mutable write may lose to others before it gives up. Each loss is another write's success, so this bounds
-the wait of one client, not the progress of the system."""
+"""Rounds a write may lose to others before it gives up. Each loss is another write's success, so this bounds the wait
+of one client, not the progress of the system."""
+
+PATHS = (Path.LOCAL, Path.FAST, Path.SLOW)
 
 
-class WriteIntent:
-    """A write under way. `offer` is its latest proposal, None once that has lost for certain; `previous` is the version
-    before the proposed one."""
+class FoldIntent:
+    """Writes of one key that are proposed together. `offer` is their latest fold, None once its instance is decided."""
 
-    def __init__(self, write: Write, proposal_id: ProposalId) -> None:
-        self.write = write
-        self.proposal_id = proposal_id
+    def __init__(self, key: bytes, writes: Sequence[PendingWrite]) -> None:
+        self.key = key
+        self.writes = tuple(writes)
         self.offer: OwnProposal | None = None
-        self.previous: Proposal | None = None
+        self.decided: Proposal | None = None
+        """What the last round decided, or met."""
         self.travelled = Path.LOCAL
 
     @property
-    def offered(self) -> int:
-        """The version this write may have become, 0 if none."""
-        return self.offer.proposal.version if self.offer is not None and self.offer.made else 0
+    def open(self) -> tuple[PendingWrite, ...]:
+        """The writes without an answer."""
+        return tuple([pending for pending in self.writes if pending.outcome is None])
+
+    @property
+    def is_exposed(self) -> bool:
+        return any(pending.is_exposed for pending in self.writes)
+
+    def answer(self, pending: PendingWrite, outcome: Outcome) -> None:
+        """A write that lost a round is answered locally in the end; its path is still that of the round."""
+        if not isinstance(outcome, ConsensusFailed | Refused) and outcome.path is not self.travelled:
+            path = max(self.travelled, outcome.path, key=PATHS.index)
+            outcome = msgspec.structs.replace(outcome, path=path)
+        pending.outcome = outcome
+
+    def fail(self, reason: str) -> None:
+        """All that is open. What was never exposed will not take effect."""
+        for pending in self.open:
+            outcome = ConsensusFailed(reason=reason) if pending.is_exposed else Refused(reason=reason)
+            self.answer(pending, outcome)
 
 
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
-    return (yield from run_write(WriteIntent(write, new_proposal_id(write, ctx)), ctx))
+    """One write by itself, until it is answered."""
+    pending = PendingWrite(write=write, proposal_id=new_proposal_id(write, ctx))
+    intent = FoldIntent(write.key, (pending,))
+    while pending.outcome is None:
+        ctx = yield from run_round(intent, ctx)
+    return pending.outcome
 
 
-def run_write(
-    intent: WriteIntent,
+def run_round(
+    intent: FoldIntent,
     ctx: Context,
     selected: Selected | None = None,
     news: AlreadyCommitted | StaleEpoch | None = None,
-) -> Flow[Outcome]:
-    """Try until the write is answered: again after it lost its version to another write, and after a change of epoch.
-    `node.keys.uncontended`, which begins writes without a flow, hands over what came of that: the result of `Select`,
+) -> Flow[Context]:
+    """One round: afterwards each write is answered, or open and to be folded again, perhaps with others.
+    `node.keys.uncontended`, which begins rounds without a flow, hands over what came of that: the result of `Select`,
     or the reply that ended its round."""
-    for _ in range(MAX_ROUNDS_LOST):
-        try:
-            answer = yield from (apply_news(intent, news, ctx) if news is not None else try_once(intent, ctx, selected))
-        except EpochChanged as change:
-            ctx = yield from adopt(ctx, change)
-            answer = None
-        if answer is not None:
-            return answer
-        selected = news = None
-    return ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers")
+    try:
+        yield from (apply_news(intent, news, ctx) if news is not None else try_once(intent, ctx, selected))
+    except EpochChanged as change:
+        ctx = yield from adopt(ctx, change)
+    for pending in intent.open:
+        pending.lost += 1
+        if pending.lost >= MAX_ROUNDS_LOST:
+            intent.answer(pending, ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers"))
+    return ctx
 
 
-def apply_news(intent: WriteIntent, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[Outcome | None]:
+def apply_news(intent: FoldIntent, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[None]:
     if isinstance(news, StaleEpoch):
         raise EpochChanged(news.config)
-    decision = yield from learn_locally(ctx, intent.write.key, news, Path.FAST)
-    return (yield from resolve_winner(intent, decision, ctx))
+    decision = yield from learn_locally(ctx, intent.key, news, Path.FAST)
+    yield from settle(intent, decision, ctx)
 
 
 def new_proposal_id(write: Write, ctx: Context) -> ProposalId:
@@ -78,98 +103,113 @@ def new_proposal_id(write: Write, ctx: Context) -> ProposalId:
     return ProposalId(ctx.me, ctx.dice.nonce())
 
 
-def try_once(intent: WriteIntent, ctx: Context, selected: Selected | None = None) -> Flow[Outcome | None]:
-    """Select locally, unless that is done already (`selected`), and act on the result. None: try again. A proposal made
-    in an earlier try is resolved first, because another replica may have finished it."""
-    if not ctx.votes and not intent.offered:
-        return Refused(reason=f"replica {ctx.me} is not an active member")
+def try_once(intent: FoldIntent, ctx: Context, selected: Selected | None = None) -> Flow[None]:
+    """Select locally, unless that is done already (`selected`), and act on the result. Writes that were exposed in an
+    earlier try are looked for first, because another replica may have finished them."""
+    if not ctx.votes and not intent.is_exposed:
+        intent.fail(f"replica {ctx.me} is not an active member")
+        return
     found: Selected = selected if selected is not None else (yield from run_local(selection(intent, ctx)))
     match found:
-        case Answered():
-            return with_path_at_least(found.outcome, intent.travelled)
-        case Unconfirmed():
-            intent.travelled = Path.SLOW
-            return (yield from confirm_with_quorum(intent.write, ctx))
+        case Unfolded():
+            yield from answer_unfolded(intent, found, ctx)
         case AlreadyCommitted():
             decision = Decision(committed=found.committed, lineage=found.lineage, path=Path.SLOW)
-            return (yield from resolve_winner(intent, decision, ctx))
+            yield from settle(intent, decision, ctx)
         case FastVote() | Reserved():
-            return (yield from propose_next_version(intent, found, ctx))
+            yield from propose_fold(intent, found, ctx)
 
 
-def selection(intent: WriteIntent, ctx: Context) -> Select:
-    return Select(
-        write=intent.write, proposal_id=intent.proposal_id, offered=intent.offered, me=ctx.me, epoch=ctx.config.epoch
-    )
+def selection(intent: FoldIntent, ctx: Context) -> Select:
+    return Select(key=intent.key, writes=intent.open, me=ctx.me, epoch=ctx.config.epoch)
 
 
-def propose_next_version(intent: WriteIntent, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
-    version = start.proposal.version if isinstance(start, FastVote) else start.version
-    instance = KeyInstance(key=intent.write.key, version=version, base=start.base)
-    if intent.offered != instance.version:
-        # Otherwise it was proposed before the epoch changed, and remains so.
-        intent.offer = OwnProposal(proposal=proposal_for(intent.write, intent.proposal_id, instance.version))
-        intent.previous = instance.base
-    assert intent.offer is not None
-    decision = yield from decide(ctx, instance, intent.offer, start)
+def propose_fold(intent: FoldIntent, start: FastVote | Reserved, ctx: Context) -> Flow[None]:
+    assert start.fold is not None, "selected for these writes"
+    offer = intent.offer = OwnProposal(fold=start.fold, writes=intent.open)
+    decision = yield from decide(ctx, KeyInstance(key=intent.key, base=start.fold.base), offer, start)
     if isinstance(decision, GaveUp):
-        return ConsensusFailed(reason=decision.reason)
-    return (yield from resolve_winner(intent, decision, ctx))
+        intent.fail(decision.reason)
+    else:
+        yield from settle(intent, decision, ctx)
 
 
-def resolve_winner(intent: WriteIntent, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
-    """Whose write became the version this one was proposed for. None: another one's, for certain."""
-    intent.travelled = max(intent.travelled, decision.path, key=(Path.LOCAL, Path.FAST, Path.SLOW).index)
-    if intent.offer is not None and intent.offer.made:
-        version = intent.offer.proposal.version
-        won = winner(version, decision.committed, decision.lineage)
-        if won is None:
-            won = yield from ask_for_winner(intent.write.key, version, ctx)
-        if won is None:
-            return ConsensusFailed(reason=f"{OVERTAKEN}: no replica remembers whose version {version} was")
-        if is_mine(won, intent.proposal_id):
-            return Committed(proposal=intent.offer.proposal, mine=True, path=intent.travelled, previous=intent.previous)
-    intent.offer = None
-    return None
+def settle(intent: FoldIntent, decision: Decision, ctx: Context) -> Flow[None]:
+    """Answer the writes that were decided, and raise the floor of the others. Only now is anything told about any write
+    of a fold (F1), its refusals included: they saw a state that did not exist before."""
+    intent.travelled = max(intent.travelled, decision.path, key=PATHS.index)
+    intent.decided = decision.committed
+    offer, intent.offer = intent.offer, None
+    if offer is not None and offer.made and is_mine(offer.fold, decision):
+        for pending, outcome in zip(offer.writes, offer.fold.answers, strict=True):
+            intent.answer(pending, outcome)
+        return
+    unknown = look_for(intent, decision.committed, decision.lineage)
+    if unknown:
+        unknown = yield from ask_others(intent, unknown, ctx)
+    for pending in unknown:
+        reason = f"{OVERTAKEN}: no replica remembers what followed version {pending.floor}"
+        intent.answer(pending, ConsensusFailed(reason=reason))
 
 
-def ask_for_winner(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
-    """Ask the other replicas for the winner of a version that is not in the lineage here."""
+def is_mine(own: Fold, decision: Decision) -> bool:
+    """By the ids of its writes, not by value: finishing another write of an equal value is not winning."""
+    return is_decided(own.proposal, decision.committed, decision.lineage)
+
+
+def look_for(intent: FoldIntent, committed: Proposal, lineage: tuple[Settled, ...]) -> list[PendingWrite]:
+    """Look for the exposed writes among these decisions. Those about which they say nothing are returned."""
+    unknown: list[PendingWrite] = []
+    for pending in intent.open:
+        if not pending.is_exposed:
+            continue
+        version = find(pending, committed, lineage)
+        if version == UNKNOWN:
+            unknown.append(pending)
+        elif version == ABSENT:
+            pending.floor = max(pending.floor, committed.version)
+        else:
+            intent.answer(pending, answer_found(pending, version, committed, intent.travelled))
+    return unknown
+
+
+def ask_others(intent: FoldIntent, unknown: list[PendingWrite], ctx: Context) -> Flow[list[PendingWrite]]:
+    """Ask the other replicas for decisions that are not in the lineage here. Returns what none of them remembers."""
     others = ctx.others()
-    yield Open(envelopes=dict.fromkeys(others, (Inspect(key=key),)), timer_ms=ctx.timing.round_timeout_ms)
+    yield Open(envelopes=dict.fromkeys(others, (Inspect(key=intent.key),)), timer_ms=ctx.timing.round_timeout_ms)
     for _ in others:
         event: Answer | Expired = yield Next()
         if isinstance(event, Expired):
             break
         held = event.reply
         if isinstance(held, Inspected) and held.committed is not None:
-            won = winner(version, held.committed, held.lineage)
-            if won is not None:
-                return won
-    return None
+            unknown = look_for(intent, held.committed, held.lineage)
+            if not unknown:
+                break
+    return unknown
 
 
-def is_mine(won: ProposalId, proposal_id: ProposalId) -> bool:
-    """By proposal id, not by value: finishing another write of an equal value is not winning."""
-    return won == proposal_id
+def answer_unfolded(intent: FoldIntent, found: Unfolded, ctx: Context) -> Flow[None]:
+    """None of the writes takes effect on the version known here; a quorum may know a newer one."""
+    for pending, outcome in zip(intent.open, found.answers, strict=True):
+        if outcome is not None:
+            intent.answer(pending, outcome)
+    if intent.open:
+        intent.travelled = Path.SLOW
+        yield from confirm_with_quorum(intent, ctx)
 
 
-def confirm_with_quorum(write: Write, ctx: Context) -> Flow[Outcome | None]:
-    """Read the newest version from a quorum, and answer by it, or commit it locally and go on (None)."""
-    newest = yield from linearizable(write.key, ctx)
+def confirm_with_quorum(intent: FoldIntent, ctx: Context) -> Flow[None]:
+    """Read the newest version from a quorum, and answer by it, or commit it locally and go on."""
+    newest = yield from linearizable(intent.key, ctx)
     if isinstance(newest, ReadFailed):
-        return ConsensusFailed(reason=newest.reason)
-    verdict = check_preconditions(write, newest.committed, confirmed=True)
-    if isinstance(verdict, Answered):
-        return verdict.outcome
-    assert verdict is None, "nothing is left unconfirmed by a quorum"
-    if newest.committed is not None:
-        yield from learn_locally(ctx, write.key, AlreadyCommitted(committed=newest.committed), Path.SLOW)
-    return None
-
-
-def with_path_at_least(outcome: Outcome, path: Path) -> Outcome:
-    """A write that lost a round is answered locally in the end; its path is still that of the round."""
-    if path is Path.LOCAL or isinstance(outcome, ConsensusFailed | Refused):
-        return outcome
-    return msgspec.structs.replace(outcome, path=path)
+        intent.fail(newest.reason)
+        return
+    confirmed = fold(intent.open, newest.committed, ctx.me, confirmed=True)
+    if isinstance(confirmed, Fold):
+        if newest.committed is not None:
+            yield from learn_locally(ctx, intent.key, AlreadyCommitted(committed=newest.committed), Path.SLOW)
+        return
+    for pending, outcome in zip(intent.open, confirmed.answers, strict=True):
+        assert outcome is not None, "nothing is left unconfirmed by a quorum"
+        intent.answer(pending, outcome)

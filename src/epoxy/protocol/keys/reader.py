@@ -126,12 +126,11 @@ def finish_in_flight(key: bytes, answers: Iterable[Reply], ctx: Context) -> Flow
     """The newest version a quorum knows of, after finishing what is in flight above it."""
     replies = [answer for answer in answers if isinstance(answer, ReadOk)]
     committed = newest_of(replies)
-    version = next_version(committed)
-    if not in_flight(replies, version, ctx.config):
+    if not in_flight(replies, version_of(committed), ctx.config):
         return ReadResult(committed=committed, source=Source.QUORUM)
     if committed is not None:
         yield from learn_locally(ctx, key, AlreadyCommitted(committed=committed), Path.SLOW)
-    instance = KeyInstance(key=key, version=version, base=committed)
+    instance = KeyInstance(key=key, base=committed)
     outcome = yield from classic_rounds(ctx, instance, None, None)
     match outcome:
         case Decision():
@@ -142,11 +141,11 @@ def finish_in_flight(key: bytes, answers: Iterable[Reply], ctx: Context) -> Flow
             return ReadFailed(reason=outcome.reason)
 
 
-def in_flight(replies: list[ReadOk], version: int, config: ClusterConfig) -> bool:
-    """Whether a vote for this version or a later one may belong to an unfinished write."""
+def in_flight(replies: list[ReadOk], base: int, config: ClusterConfig) -> bool:
+    """Whether a vote on top of this version or a later one may belong to an unfinished write."""
     for reply in replies:
         vote = reply.vote
-        if vote is not None and vote.proposal.version >= version and still_counts(vote, config):
+        if vote is not None and vote.proposal.base >= base and still_counts(vote, config):
             return True
     return False
 
@@ -158,8 +157,8 @@ def newest_of(replies: list[ReadOk]) -> Proposal | None:
     return committed
 
 
-def next_version(committed: Proposal | None) -> int:
-    return committed.version + 1 if committed is not None else 1
+def version_of(committed: Proposal | None) -> int:
+    return committed.version if committed is not None else 0
 
 
 def newest(a: Proposal | None, b: Proposal | None) -> Proposal | None:

@@ -17,7 +17,7 @@ from epoxy.model.records import KeyState, Proposal, Vote
 from epoxy.model.writes import ReadFailed, ReadOutcome, ReadResult, Source
 from epoxy.protocol.effects import Context, Pause
 from epoxy.protocol.keys.effects import Flow
-from epoxy.protocol.keys.reader import across_epochs, in_flight, newest_of, next_version, read_request
+from epoxy.protocol.keys.reader import across_epochs, in_flight, newest_of, read_request, version_of
 from epoxy.protocol.keys.recovery import choose
 from epoxy.protocol.keys.rounds import broadcast_commit, gather
 
@@ -36,7 +36,7 @@ def ask_others(key: bytes, above: Ballot, ctx: Context) -> Flow[ReadOutcome]:
         return NO_QUORUM
     replies = read_replies(got.oks.values())
     committed = newest_of(replies)
-    if not in_flight(replies, next_version(committed), ctx.config):
+    if not in_flight(replies, version_of(committed), ctx.config):
         return ReadResult(committed=committed, source=Source.QUORUM)
     return (yield from finish(key, committed, above, ctx))
 
@@ -46,7 +46,7 @@ def read_replies(answers: Iterable[Reply]) -> list[ReadOk]:
 
 
 def finish(key: bytes, base: Proposal | None, above: Ballot, ctx: Context) -> Flow[ReadOutcome]:
-    """Get the version after `base` decided, or find that nothing was chosen for it."""
+    """Get the instance on top of `base` decided, or find that nothing was chosen for it."""
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1))
@@ -60,7 +60,7 @@ def finish(key: bytes, base: Proposal | None, above: Ballot, ctx: Context) -> Fl
 def one_ballot(key: bytes, base: Proposal | None, ballot: Ballot, ctx: Context) -> Flow[ReadResult | Ballot]:
     """Phase 1 and phase 2 among the others. A ballot as the result: refused, and the next try must be above it."""
     epoch, slow, others = ctx.config.epoch, ctx.config.quorums.slow, ctx.others()
-    ask = Prepare(key=key, epoch=epoch, ballot=ballot, version=next_version(base))
+    ask = Prepare(key=key, epoch=epoch, ballot=ballot, base=version_of(base))
     promises = yield from gather(ctx, ask, others, need=slow, own={}, base=base)
     if promises.decided is not None:
         return ReadResult(committed=promises.decided.committed, source=Source.QUORUM)
@@ -86,15 +86,15 @@ def highest_seen(promised: Ballot, vote: Vote | None) -> Ballot:
 def restored(found: Proposal, promised: Ballot, vote: Vote | None) -> KeyState | None:
     """The state with what the others know, and with this replica's own promise and vote; None: they do not fit.
 
-    `found` is the lost version or a later one. A vote for the version after it stays; one for it, or for an earlier
-    version, is as settled as when a Commit comes. A promise stays, because its version is not known: one too many
+    `found` is the lost version or a later one. A vote on top of it stays; one on top of an earlier version is as
+    settled as when a Commit comes. A promise stays, because its version is not known: one too many
     refuses a ballot, one too few breaks a promise. The lineage stays empty, as in a replica that learned the key from
     a page: a writer whose version is not in it is told "unknown", or asks the others."""
     if not found.mutable:
-        fits = vote is None or vote.proposal.version <= found.version
+        fits = vote is None or vote.proposal.base < found.version
         return KeyState(committed=found) if fits else None
-    if vote is None or vote.proposal.version <= found.version:
+    if vote is None or vote.proposal.base < found.version:
         return KeyState(committed=found, promised=promised)
-    if vote.proposal.version == found.version + 1:
+    if vote.proposal.base == found.version:
         return KeyState(committed=found, promised=promised, vote=vote)
     return None

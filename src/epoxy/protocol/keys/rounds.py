@@ -127,10 +127,10 @@ def missing_before(
 def decide(
     ctx: Context, instance: KeyInstance, mine: OwnProposal, start: FastVote | Reserved
 ) -> Flow[Decision | GaveUp]:
-    """Get the instance decided, with this write's proposal if that is still possible."""
+    """Get the instance decided, with this fold if that is still possible."""
     if isinstance(start, FastVote):
-        mine.made = True
-        fast = yield from fast_round(ctx, instance, mine.proposal)
+        mine.put_forward()
+        fast = yield from fast_round(ctx, instance, mine.fold.proposal)
         if fast is not None:
             return fast
     reserved = start if isinstance(start, Reserved) else None
@@ -173,10 +173,10 @@ def classic_rounds(
     above, silent = NO_BALLOT, 0
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
-            yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.version)
+            yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.number + 1)
         if reserved is None:
             held = yield from run_local(
-                Reserve(key=instance.key, version=instance.version, above=above, me=ctx.me, epoch=ctx.config.epoch)
+                Reserve(key=instance.key, base=instance.number, above=above, me=ctx.me, epoch=ctx.config.epoch)
             )
             if isinstance(held, AlreadyCommitted):
                 return Decision(committed=held.committed, lineage=held.lineage, path=Path.SLOW)
@@ -194,7 +194,7 @@ def classic_round(
 ) -> Flow[Decision | Free | Ballot]:
     """Phase 1 and phase 2 at one ballot. A ballot as the result: refused, and the next try must be above it."""
     ballot, epoch, slow = reserved.ballot, ctx.config.epoch, ctx.config.quorums.slow
-    ask = Prepare(key=instance.key, epoch=epoch, ballot=ballot, version=instance.version)
+    ask = Prepare(key=instance.key, epoch=epoch, ballot=ballot, base=instance.number)
     own = {ctx.me: PrepareOk(vote=reserved.vote)}
     promises = yield from gather(ctx, ask, ctx.others(), need=slow, own=own, base=instance.base)
     if promises.decided is not None:
@@ -205,7 +205,8 @@ def classic_round(
     if chosen is None:
         if mine is None:
             return Free()
-        mine.made, chosen = True, mine.proposal
+        mine.put_forward()
+        chosen = mine.fold.proposal
     vote = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=chosen)
     votes = yield from gather(ctx, vote, ctx.config.voters, need=slow, own={}, base=instance.base)
     if votes.decided is not None:

@@ -4,26 +4,37 @@ from msgspec import Struct
 
 from epoxy.model.records import Proposal, Settled
 from epoxy.model.writes import Path
+from epoxy.protocol.keys.operations import Fold, PendingWrite
 
 
 class KeyInstance(Struct, frozen=True, kw_only=True):
-    """(key, version), and `base`: the version before, for replicas that missed it."""
+    """(key, base), with the decision that made the base, for replicas that missed it. None: the key is fresh."""
 
     key: bytes
-    version: int
     base: Proposal | None
+
+    @property
+    def number(self) -> int:
+        return self.base.version if self.base is not None else 0
 
 
 class OwnProposal(Struct, kw_only=True):
-    """The proposal of this write. Once it is `made`, other replicas may finish it, so the write has not lost before the
-    winner of its version is known."""
+    """The fold of these writes. Once it is `made`, other replicas may finish it, so none of its writes has lost before
+    the decision of its instance is known."""
 
-    proposal: Proposal
+    fold: Fold
+    writes: tuple[PendingWrite, ...]
     made: bool = False
+
+    def put_forward(self) -> None:
+        """Before its first Accept leaves."""
+        self.made = True
+        for pending in self.writes:
+            pending.expose(self.fold.proposal.base)
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The decision of the instance, or of a later version."""
+    """The decision of the instance, or of a later one."""
 
     committed: Proposal
     lineage: tuple[Settled, ...] = ()

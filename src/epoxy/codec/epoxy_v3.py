@@ -1,4 +1,4 @@
-"""Made by `python -m epoxy.codec.generate` from schema/epoxy-v2.bare: change that, not this."""
+"""Made by `python -m epoxy.codec.generate` from schema/epoxy-v3.bare: change that, not this."""
 
 # ruff: noqa: A001, C901, PERF401 (fields keep their names; a union of thirteen members is one flat match)
 
@@ -97,6 +97,12 @@ from epoxy.model.messages import (
     AcceptOk,
     AlreadyCommitted,
     Behind,
+    CarriedWrite,
+    Carry,
+    CarryAnswer,
+    CarryAnswers,
+    CarryOk,
+    CarryResult,
     Commit,
     CommitConflict,
     CommitOk,
@@ -156,14 +162,49 @@ def decode_ballot(buffer: bytes, position: int) -> tuple[Ballot, int]:
     return Ballot(counter=counter, replica_id=replica_id), position
 
 
+def encode_proposal_id(out: list[bytes], record: ProposalId) -> None:
+    replica_id = record.replica_id
+    out.append(BYTES[replica_id] if 0 <= replica_id <= 0x7F else uint(replica_id))
+    encode_unsigned(out, record.nonce, 8)
+
+
+def decode_proposal_id(buffer: bytes, position: int) -> tuple[ProposalId, int]:
+    replica_id = buffer[position]
+    position += 1
+    if replica_id > 0x7F:
+        replica_id, position = decode_uint(buffer, position - 1)
+    nonce = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    return ProposalId(replica_id=replica_id, nonce=nonce), position
+
+
+def encode_folded(out: list[bytes], value: tuple[ProposalId, ...]) -> None:
+    out.append(length_bytes(len(value), 0, 63))
+    for item in value:
+        encode_proposal_id(out, item)
+
+
+def decode_folded(buffer: bytes, position: int) -> tuple[tuple[ProposalId, ...], int]:
+    count, position = decode_length(buffer, position, 0, 63)
+    items: list[ProposalId] = []
+    for _ in range(count):
+        item, position = decode_proposal_id(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
 def encode_proposal(out: list[bytes], record: Proposal) -> None:
     value = record.value
     version = record.version
     mutable = record.mutable
     proposal_id = record.proposal_id
+    folded = record.folded
+    proposer = record.proposer
     proposal_id_replica_id = proposal_id.replica_id
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
+    if folded and version <= len(folded):
+        raise InvalidValue("more writes than versions")
     if value is None:
         out.append(BYTES[0])
     else:
@@ -175,6 +216,8 @@ def encode_proposal(out: list[bytes], record: Proposal) -> None:
     out.append(BYTES[1] if mutable else BYTES[0])
     out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
     encode_unsigned(out, proposal_id.nonce, 8)
+    encode_folded(out, folded)
+    out.append(BYTES[proposer] if 0 <= proposer <= 0x7F else uint(proposer))
 
 
 def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
@@ -206,9 +249,19 @@ def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
     proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
+    folded, position = decode_folded(buffer, position)
+    proposer = buffer[position]
+    position += 1
+    if proposer > 0x7F:
+        proposer, position = decode_uint(buffer, position - 1)
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
-    return Proposal(value=value, version=version, mutable=mutable, proposal_id=proposal_id), position
+    if folded and version <= len(folded):
+        raise InvalidValue("more writes than versions")
+    record = Proposal(
+        value=value, version=version, mutable=mutable, proposal_id=proposal_id, folded=folded, proposer=proposer
+    )
+    return record, position
 
 
 def encode_vote(out: list[bytes], record: Vote) -> None:
@@ -247,10 +300,14 @@ def decode_vote(buffer: bytes, position: int) -> tuple[Vote, int]:
 def encode_settled(out: list[bytes], record: Settled) -> None:
     version = record.version
     proposal_id = record.proposal_id
+    folded = record.folded
     proposal_id_replica_id = proposal_id.replica_id
+    if folded and version <= len(folded):
+        raise InvalidValue("more writes than versions")
     out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
     out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
     encode_unsigned(out, proposal_id.nonce, 8)
+    encode_folded(out, folded)
 
 
 def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
@@ -265,7 +322,10 @@ def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
     proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
-    return Settled(version=version, proposal_id=proposal_id), position
+    folded, position = decode_folded(buffer, position)
+    if folded and version <= len(folded):
+        raise InvalidValue("more writes than versions")
+    return Settled(version=version, proposal_id=proposal_id, folded=folded), position
 
 
 def encode_lineage(out: list[bytes], value: tuple[Settled, ...]) -> None:
@@ -1617,13 +1677,11 @@ def encode_prepare(out: list[bytes], record: Prepare) -> None:
     key = record.key
     epoch = record.epoch
     ballot = record.ballot
-    version = record.version
+    base = record.base
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
     if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
-    if version < 1:
-        raise InvalidValue("version 0 is never voted on")
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     length = len(key)
@@ -1632,7 +1690,7 @@ def encode_prepare(out: list[bytes], record: Prepare) -> None:
     out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
     out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
     out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
-    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
+    out.append(BYTES[base] if 0 <= base <= 0x7F else uint(base))
 
 
 def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
@@ -1657,15 +1715,13 @@ def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
-    version = buffer[position]
+    base = buffer[position]
     position += 1
-    if version > 0x7F:
-        version, position = decode_uint(buffer, position - 1)
+    if base > 0x7F:
+        base, position = decode_uint(buffer, position - 1)
     if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
-    if version < 1:
-        raise InvalidValue("version 0 is never voted on")
-    return Prepare(key=key, epoch=epoch, ballot=ballot, version=version), position
+    return Prepare(key=key, epoch=epoch, ballot=ballot, base=base), position
 
 
 def encode_accept(out: list[bytes], record: Accept) -> None:
@@ -1794,6 +1850,311 @@ def decode_inspect(buffer: bytes, position: int) -> tuple[Inspect, int]:
     return Inspect(key=key), position
 
 
+def encode_carried_write(out: list[bytes], record: CarriedWrite) -> None:
+    proposal_id = record.proposal_id
+    floor = record.floor
+    value = record.value
+    mutable = record.mutable
+    if_version = record.if_version
+    amount = record.amount
+    proposal_id_replica_id = proposal_id.replica_id
+    if amount is not None and amount > 0x7FFF_FFFF_FFFF_FFFF:
+        raise InvalidValue("an amount has at most 63 bits")
+    if amount is not None and value is not None:
+        raise InvalidValue("a write that adds has no value")
+    if not mutable and (value is None or if_version is not None):
+        raise InvalidValue("a reservation has a value and no version")
+    out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
+    encode_unsigned(out, proposal_id.nonce, 8)
+    out.append(BYTES[floor] if 0 <= floor <= 0x7F else uint(floor))
+    if value is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(value)
+        out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1048576))
+        out.append(value)
+    out.append(BYTES[1] if mutable else BYTES[0])
+    if if_version is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        out.append(BYTES[if_version] if 0 <= if_version <= 0x7F else uint(if_version))
+    out.append(BYTES[1] if record.returning else BYTES[0])
+    if amount is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        out.append(BYTES[amount] if 0 <= amount <= 0x7F else uint(amount))
+    out.append(BYTES[1] if record.negative else BYTES[0])
+
+
+def decode_carried_write(buffer: bytes, position: int) -> tuple[CarriedWrite, int]:
+    proposal_id_replica_id = buffer[position]
+    position += 1
+    if proposal_id_replica_id > 0x7F:
+        proposal_id_replica_id, position = decode_uint(buffer, position - 1)
+    proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
+    floor = buffer[position]
+    position += 1
+    if floor > 0x7F:
+        floor, position = decode_uint(buffer, position - 1)
+    value: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if length > 0x7F:
+            length, position = decode_length(buffer, position - 1, 0, 1048576)
+        value = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    mutable = flag == 1
+    position += 1
+    if_version: int | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        if_version = buffer[position]
+        position += 1
+        if if_version > 0x7F:
+            if_version, position = decode_uint(buffer, position - 1)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    returning = flag == 1
+    position += 1
+    amount: int | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        amount = buffer[position]
+        position += 1
+        if amount > 0x7F:
+            amount, position = decode_uint(buffer, position - 1)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    negative = flag == 1
+    position += 1
+    if amount is not None and amount > 0x7FFF_FFFF_FFFF_FFFF:
+        raise InvalidValue("an amount has at most 63 bits")
+    if amount is not None and value is not None:
+        raise InvalidValue("a write that adds has no value")
+    if not mutable and (value is None or if_version is not None):
+        raise InvalidValue("a reservation has a value and no version")
+    record = CarriedWrite(
+        proposal_id=proposal_id,
+        floor=floor,
+        value=value,
+        mutable=mutable,
+        if_version=if_version,
+        returning=returning,
+        amount=amount,
+        negative=negative,
+    )
+    return record, position
+
+
+def encode_carried_writes(out: list[bytes], value: tuple[CarriedWrite, ...]) -> None:
+    out.append(length_bytes(len(value), 1, 64))
+    for item in value:
+        encode_carried_write(out, item)
+
+
+def decode_carried_writes(buffer: bytes, position: int) -> tuple[tuple[CarriedWrite, ...], int]:
+    count, position = decode_length(buffer, position, 1, 64)
+    items: list[CarriedWrite] = []
+    for _ in range(count):
+        item, position = decode_carried_write(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_carry(out: list[bytes], record: Carry) -> None:
+    key = record.key
+    epoch = record.epoch
+    length = len(key)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
+    out.append(key)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    encode_carried_writes(out, record.writes)
+
+
+def decode_carry(buffer: bytes, position: int) -> tuple[Carry, int]:
+    length = buffer[position]
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    epoch = buffer[position]
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
+    writes, position = decode_carried_writes(buffer, position)
+    return Carry(key=key, epoch=epoch, writes=writes), position
+
+
+def encode_carry_result(out: list[bytes], value: CarryResult) -> None:
+    match value:
+        case CarryResult.DONE:
+            out.append(BYTES[0])
+        case CarryResult.TAKEN:
+            out.append(BYTES[1])
+        case CarryResult.MISMATCH:
+            out.append(BYTES[2])
+        case CarryResult.IMMUTABLE:
+            out.append(BYTES[3])
+        case CarryResult.ABSENT:
+            out.append(BYTES[4])
+        case CarryResult.NO_INTEGER:
+            out.append(BYTES[5])
+        case CarryResult.UNKNOWN:
+            out.append(BYTES[6])
+        case CarryResult.REFUSED:
+            out.append(BYTES[7])
+        case _:
+            assert_never(value)
+
+
+def decode_carry_result(buffer: bytes, position: int) -> tuple[CarryResult, int]:
+    match buffer[position]:
+        case 0:
+            return CarryResult.DONE, position + 1
+        case 1:
+            return CarryResult.TAKEN, position + 1
+        case 2:
+            return CarryResult.MISMATCH, position + 1
+        case 3:
+            return CarryResult.IMMUTABLE, position + 1
+        case 4:
+            return CarryResult.ABSENT, position + 1
+        case 5:
+            return CarryResult.NO_INTEGER, position + 1
+        case 6:
+            return CarryResult.UNKNOWN, position + 1
+        case 7:
+            return CarryResult.REFUSED, position + 1
+        case _:
+            raise unknown_tag("CarryResult", buffer, position)
+
+
+def encode_carry_answer(out: list[bytes], record: CarryAnswer) -> None:
+    proposal_id = record.proposal_id
+    version = record.version
+    value = record.value
+    committed = record.committed
+    proposal_id_replica_id = proposal_id.replica_id
+    out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
+    encode_unsigned(out, proposal_id.nonce, 8)
+    encode_carry_result(out, record.result)
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
+    if value is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(value)
+        out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1048576))
+        out.append(value)
+    if committed is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_proposal(out, committed)
+    encode_str(out, record.reason, 0, 1024)
+
+
+def decode_carry_answer(buffer: bytes, position: int) -> tuple[CarryAnswer, int]:
+    proposal_id_replica_id = buffer[position]
+    position += 1
+    if proposal_id_replica_id > 0x7F:
+        proposal_id_replica_id, position = decode_uint(buffer, position - 1)
+    proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
+    result, position = decode_carry_result(buffer, position)
+    version = buffer[position]
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
+    value: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if length > 0x7F:
+            length, position = decode_length(buffer, position - 1, 0, 1048576)
+        value = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    committed: Proposal | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        committed, position = decode_proposal(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    reason, position = decode_str(buffer, position, 0, 1024)
+    record = CarryAnswer(
+        proposal_id=proposal_id, result=result, version=version, value=value, committed=committed, reason=reason
+    )
+    return record, position
+
+
+def encode_carry_answer_list(out: list[bytes], value: tuple[CarryAnswer, ...]) -> None:
+    out.append(length_bytes(len(value), 1, 64))
+    for item in value:
+        encode_carry_answer(out, item)
+
+
+def decode_carry_answer_list(buffer: bytes, position: int) -> tuple[tuple[CarryAnswer, ...], int]:
+    count, position = decode_length(buffer, position, 1, 64)
+    items: list[CarryAnswer] = []
+    for _ in range(count):
+        item, position = decode_carry_answer(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_carry_answers(out: list[bytes], record: CarryAnswers) -> None:
+    key = record.key
+    owner = record.owner
+    length = len(key)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
+    out.append(key)
+    out.append(BYTES[owner] if 0 <= owner <= 0x7F else uint(owner))
+    encode_carry_answer_list(out, record.answers)
+
+
+def decode_carry_answers(buffer: bytes, position: int) -> tuple[CarryAnswers, int]:
+    length = buffer[position]
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    owner = buffer[position]
+    position += 1
+    if owner > 0x7F:
+        owner, position = decode_uint(buffer, position - 1)
+    answers, position = decode_carry_answer_list(buffer, position)
+    return CarryAnswers(key=key, owner=owner, answers=answers), position
+
+
 def encode_request(out: list[bytes], value: Request) -> None:
     match value:
         case Prepare():
@@ -1814,6 +2175,12 @@ def encode_request(out: list[bytes], value: Request) -> None:
         case Inspect():
             out.append(BYTES[5])
             encode_inspect(out, value)
+        case Carry():
+            out.append(BYTES[7])
+            encode_carry(out, value)
+        case CarryAnswers():
+            out.append(BYTES[8])
+            encode_carry_answers(out, value)
         case InTerm():
             out.append(BYTES[6])
             encode_in_term(out, value)
@@ -1835,6 +2202,10 @@ def decode_request(buffer: bytes, position: int) -> tuple[Request, int]:
             return decode_update_config(buffer, position + 1)
         case 5:
             return decode_inspect(buffer, position + 1)
+        case 7:
+            return decode_carry(buffer, position + 1)
+        case 8:
+            return decode_carry_answers(buffer, position + 1)
         case 6:
             return decode_in_term(buffer, position + 1)
         case _:
@@ -1928,6 +2299,30 @@ def decode_higher_ballot(buffer: bytes, position: int) -> tuple[HigherBallot, in
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     return HigherBallot(ballot=ballot), position
+
+
+def encode_declined_ids(out: list[bytes], value: tuple[ProposalId, ...]) -> None:
+    out.append(length_bytes(len(value), 0, 64))
+    for item in value:
+        encode_proposal_id(out, item)
+
+
+def decode_declined_ids(buffer: bytes, position: int) -> tuple[tuple[ProposalId, ...], int]:
+    count, position = decode_length(buffer, position, 0, 64)
+    items: list[ProposalId] = []
+    for _ in range(count):
+        item, position = decode_proposal_id(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_carry_ok(out: list[bytes], record: CarryOk) -> None:
+    encode_declined_ids(out, record.declined)
+
+
+def decode_carry_ok(buffer: bytes, position: int) -> tuple[CarryOk, int]:
+    declined, position = decode_declined_ids(buffer, position)
+    return CarryOk(declined=declined), position
 
 
 def encode_behind(out: list[bytes], record: Behind) -> None:
@@ -2149,6 +2544,9 @@ def encode_reply(out: list[bytes], value: Reply) -> None:
         case Inspected():
             out.append(BYTES[13])
             encode_inspected(out, value)
+        case CarryOk():
+            out.append(BYTES[27])
+            encode_carry_ok(out, value)
         case PreAcceptOk():
             out.append(BYTES[14])
             encode_pre_accept_ok(out, value)
@@ -2218,6 +2616,8 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
             return decode_failed(buffer, position + 1)
         case 13:
             return decode_inspected(buffer, position + 1)
+        case 27:
+            return decode_carry_ok(buffer, position + 1)
         case 14:
             return decode_pre_accept_ok(buffer, position + 1)
         case 15:

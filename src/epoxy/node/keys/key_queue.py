@@ -1,0 +1,352 @@
+"""The writes of one key that wait at a replica. What waits while a round is under way becomes the next fold; where
+another replica folds the writes of this key, they are carried there."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.errors import StoreFailed
+from epoxy.model.messages import Carry, CarryAnswers, CarryOk, Reply
+from epoxy.model.records import MAX_FOLD_WRITES, KeyState, ProposalId
+from epoxy.model.writes import Committed, Outcome, Path, Refused
+from epoxy.node.keys.uncontended import Uncontended
+from epoxy.protocol.keys.carrying import answer_to, may_be_carried, outcome_of, packed
+from epoxy.protocol.keys.folding import ABSENT, answer_found, room, version_in
+from epoxy.protocol.keys.operations import NOT_EXPOSED, PendingWrite
+from epoxy.protocol.keys.proposer import FoldIntent
+
+if TYPE_CHECKING:
+    from epoxy.node.keys.driver import Driver
+
+UNBEGUN = Refused(reason="its turn among the writes of its key did not come in time; it was dropped")
+
+MAX_QUEUED_PER_KEY = 1024
+"""Writes of one key that wait for each other here: sixteen folds. A WAN round takes 100 ms, so the last would wait two
+seconds."""
+
+MAX_CARRIED = 256
+"""Writes of one key that are under way to its owner."""
+
+GATHER_MS = 1.0
+"""While a Carry is under way, the next one leaves this much later, with what has come by then."""
+
+
+class Turn(Protocol):
+    """Of a write in the queue of its key. A Ticket of `runtime.admission` is one."""
+
+    def wait(self) -> None:
+        """The write was queued."""
+
+    def begin(self) -> bool:
+        """The write could begin now. False: its client was answered that it was dropped, so it must not."""
+
+
+class AnyTime:
+    """For writes without a time limit."""
+
+    def wait(self) -> None:
+        pass
+
+    def begin(self) -> bool:
+        return True
+
+
+AT_ANY_TIME = AnyTime()
+
+
+class QueuedWrite:
+    """A write, and where its answer goes: to a client, or to the replica `home` that carried it here. `begun`: its turn
+    came, and it is folded until it is answered. `found`: its answer as far as a decision tells it, while the owner's
+    answer is awaited."""
+
+    __slots__ = ("answered", "begun", "begun_ms", "found", "home", "pending", "turn")
+
+    def __init__(
+        self,
+        pending: PendingWrite,
+        begun_ms: float,
+        answered: Callable[[Outcome], None] | None,
+        turn: Turn = AT_ANY_TIME,
+        home: int = 0,
+    ) -> None:
+        self.pending = pending
+        self.answered = answered
+        self.turn = turn
+        self.begun_ms = begun_ms
+        self.home = home
+        self.begun = False
+        self.found: Outcome | None = None
+
+    def may_begin(self) -> bool:
+        if not self.begun:
+            self.begun = self.turn.begin()
+        return self.begun
+
+    @property
+    def may_be_carried(self) -> bool:
+        """Not one that was carried here: it would travel in circles."""
+        return not self.home and may_be_carried(self.pending.write)
+
+
+class KeyQueue:
+    """Of a key with a write under way. Rivals within a replica would only cost each other the fast round, so there is
+    one round at a time."""
+
+    __slots__ = (
+        "_carried",
+        "_driver",
+        "_is_awaited",
+        "_prepares",
+        "_rival",
+        "_round",
+        "_under_way",
+        "_waiting",
+        "held",
+        "key",
+    )
+
+    def __init__(self, driver: "Driver", key: bytes) -> None:
+        self._driver = driver
+        self.key = key
+        self._waiting: deque[QueuedWrite] = deque()
+        self._under_way: list[QueuedWrite] = []
+        self._round: Uncontended | None = None
+        self._is_awaited = False
+        self._prepares = 0
+        self._rival: int | None = None
+        """The replica that won the last round from this one."""
+        self._carried: dict[ProposalId, QueuedWrite] = {}
+        self.held: set[ProposalId] = set()
+        """Ids of writes that were carried here and have no answer yet."""
+
+    def first(self, entry: QueuedWrite) -> None:
+        """Of a queue just made."""
+        if self._driver.owners.of(self.key, entry.begun_ms) is None:
+            entry.begun = True
+            self._propose([entry])
+        else:
+            self._waiting.append(entry)
+            self._next()
+
+    def add(self, entry: QueuedWrite) -> bool:
+        """False: there are too many already."""
+        waiting = self._waiting
+        if len(waiting) + 1 >= MAX_QUEUED_PER_KEY:
+            return False
+        entry.turn.wait()
+        waiting.append(entry)
+        if entry.home:
+            self.held.add(entry.pending.proposal_id)
+        if self._round is None:
+            self._soon(GATHER_MS if self._carried and not entry.home else 0)
+        return True
+
+    @property
+    def refusal(self) -> Refused:
+        return Refused(reason=f"{len(self._waiting) + 1} writes are waiting for this key already")
+
+    def _soon(self, delay_ms: float) -> None:
+        if not self._is_awaited:
+            self._is_awaited = True
+            self._driver.clock.call_later(delay_ms, self._next)
+
+    def _next(self) -> None:
+        """Carry what another replica is to fold, and begin a round with the rest."""
+        self._is_awaited = False
+        if self._round is not None:
+            return
+        owner = self._owner()
+        if owner is not None:
+            self._carry(owner)
+        kept = [entry for entry in self._waiting if owner is None or not entry.may_be_carried]
+        batch = self._begin(kept[: room(entry.pending for entry in kept) if self.key < FIRST_SYSTEM_KEY else 1])
+        if batch:
+            self._propose(batch)
+        elif not self._is_awaited:
+            self._rest()
+
+    def _begin(self, entries: list[QueuedWrite]) -> list[QueuedWrite]:
+        """Take these from the queue. One that was found in a decision is answered, and one whose client was told that
+        it is dropped is."""
+        begun, over = list[QueuedWrite](), list[QueuedWrite]()
+        for entry in entries:
+            if entry is self._waiting[0]:
+                self._waiting.popleft()
+            else:
+                self._waiting.remove(entry)
+            if entry.found is None and entry.may_begin():
+                begun.append(entry)
+            else:
+                entry.pending.outcome = entry.found or UNBEGUN
+                over.append(entry)
+        if over:
+            self._driver.replica.when_durable(partial(self._answer, over))
+        return begun
+
+    def _rest(self) -> None:
+        if self._waiting and not self._carried:
+            self._soon(0)
+        elif not self._waiting and not self._carried and self._round is None:
+            self._driver.forget(self)
+
+    # Rounds
+
+    def _propose(self, entries: list[QueuedWrite]) -> None:
+        driver, writes = self._driver, [entry.pending for entry in entries]
+        self._under_way = entries
+        self._round = Uncontended(driver, self.key, writes, driver.plan(), self._ended)
+        self._round.start()
+
+    def _ended(self, intent: FoldIntent) -> None:
+        """The writes without an outcome are folded again, before those that wait. The next round begins before any
+        receiver of an answer can interfere."""
+        ended, entries, driver = self._round, self._under_way, self._driver
+        assert ended is not None, "a round ends once"
+        self._round, self._under_way = None, []
+        self._prepares += ended.prepares
+        lost = [entry for entry in entries if entry.pending.outcome is None]
+        answered = [entry for entry in entries if entry.pending.outcome is not None] if lost else entries
+        decided = intent.decided
+        if lost:
+            self._waiting.extendleft(reversed(lost))
+            if decided is not None and decided.home != driver.replica.me:
+                self._rival = decided.home
+        if self._waiting:
+            self._soon(0)
+        else:
+            self._rest()
+        self._answer(answered)
+
+    def _answer(self, entries: list[QueuedWrite]) -> None:
+        """All of them, also if a receiver raises."""
+        driver, errors, carried = self._driver, list[Exception](), list[QueuedWrite]()
+        for entry in entries:
+            outcome = entry.pending.outcome
+            assert outcome is not None
+            driver.finished(entry, outcome, self._prepares)
+            self._prepares = 0
+            if entry.answered is None:
+                carried.append(entry)
+                continue
+            try:
+                entry.answered(outcome)
+            except StoreFailed:
+                raise
+            except Exception as error:
+                errors.append(error)
+        if len(entries) > 1 or carried:
+            self._folded(entries, carried)
+        if errors:
+            raise errors[0]
+
+    def _folded(self, entries: list[QueuedWrite], carried: list[QueuedWrite]) -> None:
+        """Send the homes of carried writes their answers. The Commit of the fold is on the way to them already."""
+        driver = self._driver
+        me = driver.replica.me
+        done = [entry.home or me for entry in entries if isinstance(entry.pending.outcome, Committed)]
+        owner = driver.owners.folded(self.key, done) if done else me
+        if owner != me:
+            driver.owners.believe(self.key, owner, driver.clock.now_ms())
+        for home in dict.fromkeys([entry.home for entry in carried]):
+            theirs = [entry.pending for entry in carried if entry.home == home]
+            self.held.difference_update([pending.proposal_id for pending in theirs])
+            answers = [answer_to(pending, pending.outcome) for pending in theirs if pending.outcome is not None]
+            driver.answer_carried(home, self.key, owner, answers)
+
+    # Carrying
+
+    def _owner(self) -> int | None:
+        """The replica to carry writes to: the one that won the last round, or the owner by the hint."""
+        driver, rival = self._driver, self._rival
+        self._rival = None
+        if self.held or self.key >= FIRST_SYSTEM_KEY:
+            return None
+        owner = rival if rival is not None else driver.owners.of(self.key, driver.clock.now_ms())
+        return owner if owner != driver.replica.me and owner in driver.replica.config.voters else None
+
+    def _carry(self, owner: int) -> None:
+        """Hand the writes that wait to the owner. From here on they may be decided (F2)."""
+        driver = self._driver
+        free = min(MAX_FOLD_WRITES, MAX_CARRIED - len(self._carried))
+        entries = [entry for entry in self._waiting if entry.may_be_carried][: max(0, free)]
+        entries = self._begin(entries[: room(entry.pending for entry in entries)])
+        if not entries:
+            return
+        version = driver.replica.version(self.key)
+        fresh = [entry for entry in entries if not entry.pending.is_exposed]
+        for entry in entries:
+            entry.pending.expose(version)
+            entry.pending.handed_over = True
+            self._carried[entry.pending.proposal_id] = entry
+        driver.counts.carried += len(entries)
+        request = Carry(
+            key=self.key, epoch=driver.replica.config.epoch, writes=tuple([packed(entry.pending) for entry in entries])
+        )
+        driver.transport.send(owner, (request,), partial(self._heard, entries, fresh))
+        driver.clock.call_later(driver.carry_ms, partial(self._take_back, entries))
+        if any(entry.may_be_carried for entry in self._waiting):
+            self._soon(GATHER_MS)
+
+    def _heard(self, entries: list[QueuedWrite], fresh: list[QueuedWrite], reply: Reply) -> None:
+        """The owner has taken the writes, or declined some of them, definitely: what was never put forward before is as
+        it was. Without an answer it may have taken them."""
+        if isinstance(reply, CarryOk):
+            declined = set(reply.declined)
+            if not declined:
+                return
+            entries = [entry for entry in entries if entry.pending.proposal_id in declined]
+            for entry in entries:
+                if entry in fresh:
+                    entry.pending.floor, entry.pending.handed_over = NOT_EXPOSED, False
+        self._take_back(entries)
+
+    def _take_back(self, entries: list[QueuedWrite]) -> None:
+        """Propose these here. Also the hedge, when the owner is silent: by F3 it is safe, whatever became of the
+        Carry."""
+        entries = [entry for entry in entries if self._carried.pop(entry.pending.proposal_id, None) is not None]
+        if not entries:
+            return
+        self._driver.owners.forget(self.key)
+        self._driver.counts.taken_back += len(entries)
+        self._waiting.extendleft(reversed(entries))
+        if self._round is None:
+            self._soon(0)
+
+    def answered(self, message: CarryAnswers) -> None:
+        """The owner's answers. What it refused is proposed here."""
+        driver = self._driver
+        driver.owners.believe(self.key, message.owner, driver.clock.now_ms())
+        done: list[QueuedWrite] = []
+        for answer in message.answers:
+            entry = self._carried.get(answer.proposal_id)
+            if entry is None:
+                continue
+            outcome = outcome_of(entry.pending, answer)
+            if isinstance(outcome, Refused):
+                self._take_back([entry])
+                continue
+            del self._carried[answer.proposal_id]
+            entry.pending.outcome = outcome
+            done.append(entry)
+        if self._waiting and self._round is None:
+            self._soon(0)
+        self._rest()
+        self._answer(done)
+
+    def learned(self, after: KeyState) -> None:
+        """A decision was learned here. Exposed writes that wait or are carried are looked for in it; if all before it
+        were looked through, their floors rise."""
+        decided = after.committed
+        assert decided is not None
+        for entry in chain(self._waiting, self._carried.values()):
+            pending = entry.pending
+            if not NOT_EXPOSED < pending.floor < decided.version or entry.found is not None:
+                continue
+            version = version_in(decided, pending.proposal_id)
+            if version != ABSENT:
+                entry.found = answer_found(pending, version, decided, Path.SLOW)
+            elif pending.floor >= decided.base:
+                pending.floor = decided.version

@@ -1,0 +1,129 @@
+"""Carry: writes of a home that was beaten travel to the replica that won, which folds them into its next proposal.
+
+A Carry changes no acceptor's state, and may be lost, late or repeated: by the ids and floors of its writes (F2, F3)
+nothing takes effect twice, however many replicas fold it.
+"""
+
+from epoxy.model.messages import CarriedWrite, CarryAnswer, CarryResult
+from epoxy.model.records import Proposal, Settled
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NotAnInteger,
+    NothingToDelete,
+    Outcome,
+    Path,
+    Refused,
+    VersionMismatch,
+    Write,
+)
+from epoxy.protocol.keys.folding import ABSENT, MAX_FOLD_BYTES, UNKNOWN, find
+from epoxy.protocol.keys.operations import PendingWrite
+
+MAX_REASON = 256
+
+
+def may_be_carried(write: Write) -> bool:
+    """A reservation that lost needs no other round, and a large value travels once."""
+    return write.mutable and len(write.value or b"") <= MAX_FOLD_BYTES
+
+
+def packed(pending: PendingWrite) -> CarriedWrite:
+    write = pending.write
+    return CarriedWrite(
+        proposal_id=pending.proposal_id,
+        floor=pending.floor,
+        value=write.value,
+        mutable=write.mutable,
+        if_version=write.if_version,
+        returning=write.returning,
+        amount=abs(write.amount) if write.amount is not None else None,
+        negative=write.amount is not None and write.amount < 0,
+    )
+
+
+def unpacked(key: bytes, carried: CarriedWrite) -> PendingWrite:
+    amount = carried.amount
+    write = Write(
+        key=key,
+        value=carried.value,
+        mutable=carried.mutable,
+        if_version=carried.if_version,
+        amount=-amount if amount is not None and carried.negative else amount,
+        returning=carried.returning,
+    )
+    return PendingWrite(write=write, proposal_id=carried.proposal_id, floor=carried.floor, handed_over=True)
+
+
+def place(pending: PendingWrite, committed: Proposal | None, lineage: tuple[Settled, ...]) -> int:
+    """Where a write that was handed over is among the decisions known here, as in `find`. A replica that knows no more
+    than its home did has nothing to look through."""
+    if committed is None or committed.version <= pending.floor:
+        return ABSENT
+    version = find(pending, committed, lineage)
+    if version == ABSENT:
+        pending.floor = committed.version
+    return version
+
+
+def is_declined(found: int) -> bool:
+    """The lineage here does not reach back to the floor of the write, so it must not be folded here."""
+    return found == UNKNOWN
+
+
+def answer_to(pending: PendingWrite, outcome: Outcome) -> CarryAnswer:
+    result, version, value, committed, reason = CarryResult.UNKNOWN, 0, None, None, ""
+    match outcome:
+        case Committed():
+            result, version, committed = CarryResult.DONE, outcome.proposal.version, outcome.previous
+            value = outcome.proposal.value if pending.write.amount is not None else None
+        case ExpectedValueDoesNotMatch():
+            result, committed = CarryResult.TAKEN, outcome.committed
+        case VersionMismatch():
+            result, committed = CarryResult.MISMATCH, outcome.committed
+        case ImmutableKey():
+            result, committed = CarryResult.IMMUTABLE, outcome.committed
+        case NothingToDelete():
+            result, committed = CarryResult.ABSENT, outcome.committed
+        case NotAnInteger():
+            result, committed, reason = CarryResult.NO_INTEGER, outcome.committed, outcome.reason
+        case ConsensusFailed():
+            reason = outcome.reason
+        case Refused():
+            result, reason = CarryResult.REFUSED, outcome.reason
+    return CarryAnswer(
+        proposal_id=pending.proposal_id,
+        result=result,
+        version=version,
+        value=value,
+        committed=committed,
+        reason=reason[:MAX_REASON],
+    )
+
+
+def outcome_of(pending: PendingWrite, answer: CarryAnswer) -> Outcome:
+    """What the client of a carried write is told."""
+    write, committed, path = pending.write, answer.committed, Path.SLOW
+    match answer.result:
+        case CarryResult.DONE:
+            value = answer.value if write.amount is not None else write.value
+            proposal = Proposal(
+                value=value, version=answer.version, mutable=write.mutable, proposal_id=pending.proposal_id
+            )
+            return Committed(proposal=proposal, mine=True, path=path, previous=committed)
+        case CarryResult.MISMATCH:
+            return VersionMismatch(committed=committed, path=path)
+        case CarryResult.ABSENT:
+            return NothingToDelete(committed=committed, path=path)
+        case CarryResult.TAKEN if committed is not None:
+            return ExpectedValueDoesNotMatch(committed=committed, path=path)
+        case CarryResult.IMMUTABLE if committed is not None:
+            return ImmutableKey(committed=committed, path=path)
+        case CarryResult.NO_INTEGER if committed is not None:
+            return NotAnInteger(committed=committed, path=path, reason=answer.reason)
+        case CarryResult.REFUSED:
+            return Refused(reason=answer.reason)
+        case _:
+            return ConsensusFailed(reason=answer.reason)

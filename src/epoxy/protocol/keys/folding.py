@@ -1,0 +1,128 @@
+"""Folds: what waits at a home becomes one proposal, and is found again in what was decided.
+
+Writes are applied in order to the version that the round builds on. The rules F1 to F5 of docs/protocol/per-key.md keep
+each of them from taking effect twice, although a write may be in the folds of several replicas.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from epoxy.model.records import MAX_FOLD_WRITES, Proposal, ProposalId, Settled
+from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Write
+from epoxy.protocol.keys.operations import Answered, Fold, PendingWrite, Unfolded
+from epoxy.protocol.keys.preconditions import check_preconditions, result_of
+
+MAX_FOLD_BYTES = 256 << 10
+"""Of the values of the writes in a fold. A larger write is proposed alone."""
+
+ABSENT = 0
+UNKNOWN = -1
+
+DONE_UNANSWERED = "it took effect, but what it answered is not known"
+
+
+def room(waiting: Iterable[PendingWrite]) -> int:
+    """How many of the first of these go into one fold (F5): one at least."""
+    count = size = 0
+    for pending in waiting:
+        size += len(pending.write.value or b"")
+        if count == MAX_FOLD_WRITES or (count and size > MAX_FOLD_BYTES):
+            break
+        count += 1
+    return count
+
+
+def fold(
+    writes: Sequence[PendingWrite], committed: Proposal | None, me: int, *, confirmed: bool = False
+) -> Fold | Unfolded:
+    """Each write sees the value that the one before it made, and the same writes on the same base always make the same
+    proposal. Refusals in a fold are confirmed with it: that the base was the newest version is what is decided.
+    `confirmed`: a quorum knows no newer version than this."""
+    current, ids, answers = committed, list[ProposalId](), list[Outcome]()
+    for pending in writes:
+        write = pending.write
+        verdict = check_preconditions(write, current, confirmed=True)
+        if verdict is not None:
+            assert isinstance(verdict, Answered), verdict
+            answers.append(verdict.outcome)
+            continue
+        previous = current
+        current = Proposal(
+            value=result_of(write, previous),
+            version=previous.version + 1 if previous is not None else 1,
+            mutable=write.mutable,
+            proposal_id=pending.proposal_id,
+        )
+        ids.append(pending.proposal_id)
+        answers.append(Committed(proposal=current, mine=True, path=Path.FAST, previous=previous))
+    if not ids:
+        return Unfolded(tuple(answers if confirmed else [answer_here(each.write, committed) for each in writes]))
+    assert current is not None, "an id for each version"
+    if len(ids) > 1 or ids[-1].replica_id != me:
+        current = Proposal(
+            value=current.value,
+            version=current.version,
+            mutable=current.mutable,
+            proposal_id=current.proposal_id,
+            folded=tuple(ids[:-1]),
+            proposer=me if ids[-1].replica_id != me else 0,
+        )
+    return Fold(proposal=current, answers=tuple(answers), base=committed)
+
+
+def answer_here(write: Write, committed: Proposal | None) -> Outcome | None:
+    """Without a quorum, if that can be."""
+    verdict = check_preconditions(write, committed, confirmed=False)
+    return verdict.outcome if isinstance(verdict, Answered) else None
+
+
+def decisions(committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[Proposal | Settled, ...]:
+    return (committed, *lineage)
+
+
+def version_in(decided: Proposal | Settled, proposal_id: ProposalId) -> int:
+    """The version that a write has in a decision; ABSENT: it is not in it."""
+    if decided.proposal_id == proposal_id:
+        return decided.version
+    if proposal_id in decided.folded:
+        return decided.base + 1 + decided.folded.index(proposal_id)
+    return ABSENT
+
+
+def find(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
+    """Rule F3: the version a write became, ABSENT from all decisions up to the committed one, or UNKNOWN. A write that
+    only its home puts forward is in no other instance than that on top of its floor; one that was handed over may be in
+    any later one, so the lineage must reach back to its floor without a gap."""
+    reached, is_whole = committed.version, True
+    for decided in decisions(committed, lineage):
+        version = version_in(decided, pending.proposal_id)
+        if version != ABSENT:
+            return version
+        is_whole = is_whole and decided.version == reached
+        reached = decided.base
+        if reached <= pending.floor:
+            is_known = reached == pending.floor and (is_whole or not pending.handed_over)
+            return ABSENT if is_known else UNKNOWN
+    return UNKNOWN
+
+
+def is_decided(proposal: Proposal, committed: Proposal, lineage: tuple[Settled, ...]) -> bool:
+    """Whether this very fold is the decision of its instance. The same writes in the same order on the same base have
+    the same answers, so comparing ids is enough."""
+    for decided in decisions(committed, lineage):
+        if decided.version == proposal.version and decided.proposal_id == proposal.proposal_id:
+            return decided.folded == proposal.folded
+    return False
+
+
+def answer_found(pending: PendingWrite, version: int, committed: Proposal, path: Path) -> Outcome:
+    """Rule F4b: the answer of a write that was decided in a fold of another replica, if it can be rebuilt."""
+    write = pending.write
+    value = write.value
+    if write.amount is not None:
+        if committed.version != version:
+            return ConsensusFailed(reason=DONE_UNANSWERED)
+        value = committed.value
+    if write.returning:
+        return ConsensusFailed(reason=DONE_UNANSWERED)
+    mine = Proposal(value=value, version=version, mutable=write.mutable, proposal_id=pending.proposal_id)
+    return Committed(proposal=mine, mine=True, path=path)
