@@ -1985,10 +1985,14 @@ def decode_carried_writes(buffer: bytes, position: int) -> tuple[tuple[CarriedWr
 def encode_carry(out: list[bytes], record: Carry) -> None:
     key = record.key
     epoch = record.epoch
+    number = record.number
     length = len(key)
     out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
     out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    encode_unsigned(out, record.sender, 8)
+    encode_unsigned(out, record.receiver, 8)
+    out.append(BYTES[number] if 0 <= number <= 0x7F else uint(number))
     encode_carried_writes(out, record.writes)
 
 
@@ -2003,8 +2007,16 @@ def decode_carry(buffer: bytes, position: int) -> tuple[Carry, int]:
     position += 1
     if epoch > 0x7F:
         epoch, position = decode_uint(buffer, position - 1)
+    sender = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    receiver = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    number = buffer[position]
+    position += 1
+    if number > 0x7F:
+        number, position = decode_uint(buffer, position - 1)
     writes, position = decode_carried_writes(buffer, position)
-    return Carry(key=key, epoch=epoch, writes=writes), position
+    return Carry(key=key, epoch=epoch, sender=sender, receiver=receiver, number=number, writes=writes), position
 
 
 def encode_carry_result(out: list[bytes], value: CarryResult) -> None:
@@ -2318,11 +2330,14 @@ def decode_declined_ids(buffer: bytes, position: int) -> tuple[tuple[ProposalId,
 
 def encode_carry_ok(out: list[bytes], record: CarryOk) -> None:
     encode_declined_ids(out, record.declined)
+    encode_unsigned(out, record.life, 8)
 
 
 def decode_carry_ok(buffer: bytes, position: int) -> tuple[CarryOk, int]:
     declined, position = decode_declined_ids(buffer, position)
-    return CarryOk(declined=declined), position
+    life = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    return CarryOk(declined=declined, life=life), position
 
 
 def encode_behind(out: list[bytes], record: Behind) -> None:

@@ -81,10 +81,15 @@ class CarriedWrite(Struct, frozen=True, kw_only=True):
 
 
 class Carry(Struct, frozen=True, kw_only=True):
-    """Asks the owner of a key to fold these writes into its next proposal. No acceptor's state changes by it."""
+    """Asks the owner of a key to fold these writes into its next proposal. No acceptor's state changes by it. It is
+    taken at most once: `number` rises within one life of the `sender`, and it is for one life of the `receiver`, 0 if
+    that is not known yet."""
 
     key: bytes
     epoch: int
+    sender: int
+    receiver: int
+    number: int
     writes: tuple[CarriedWrite, ...]
 
 
@@ -162,9 +167,11 @@ class HigherBallot(Struct, frozen=True, kw_only=True):
 
 
 class CarryOk(Struct, frozen=True, kw_only=True):
-    """Taken, except for those declined: they are not folded here, and never will be because of that Carry."""
+    """Taken, except for those declined: they are not folded here, and never will be because of that Carry. `life`: of
+    the process that answers."""
 
     declined: tuple[ProposalId, ...] = ()
+    life: int = 0
 
 
 class Behind(Struct, frozen=True, kw_only=True):

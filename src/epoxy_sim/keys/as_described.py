@@ -19,9 +19,9 @@ from epoxy.node.keys.uncontended import Uncontended
 from epoxy.protocol.effects import Context
 from epoxy.protocol.keys import acceptor, local, recovery, rounds
 from epoxy.protocol.keys.effects import Flow
-from epoxy.protocol.keys.local import proposal_for, run_local, take_ballot
-from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Select, Selected
-from epoxy.protocol.keys.preconditions import check_preconditions
+from epoxy.protocol.keys.folding import fold
+from epoxy.protocol.keys.local import may_be_decided, run_local, take_ballot
+from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Select, Selected, Unfolded
 from epoxy.protocol.keys.recovery import Promises
 from epoxy.protocol.keys.rounds import broadcast_commit, gather, learn_locally
 from epoxy.protocol.keys.terms import Decision, KeyInstance
@@ -39,15 +39,14 @@ def fast_paxos_quorums(n: int, policy: QuorumPolicy = QuorumPolicy.FAST_PAXOS) -
 
 def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
     """Ballot selection only reads: the proposer votes later, through the same handler as other replicas."""
-    if op.offered and state.committed is not None and state.version >= op.offered:
+    if state.committed is not None and any(may_be_decided(each, state.version) for each in op.writes):
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
-    verdict = check_preconditions(op.write, state.committed, confirmed=False)
-    if verdict is not None:
-        return state, verdict
+    folded = fold(op.writes, state.committed, op.me)
+    if isinstance(folded, Unfolded):
+        return state, folded
     if state.promised != NO_BALLOT:
-        return take_ballot(state, op.me, NO_BALLOT)
-    proposal = proposal_for(op.write, op.proposal_id, state.next_version)
-    return state, FastVote(proposal=proposal, base=state.committed)
+        return take_ballot(state, op.me, NO_BALLOT, folded)
+    return state, FastVote(fold=folded)
 
 
 def accept(state: KeyState, message: Accept) -> acceptor.Step:
@@ -75,11 +74,11 @@ def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Deci
 
 def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
     """Refused only if a higher ballot appeared *and* the accepted record is no longer this one."""
-    decided = acceptor.already_decided(state, op.proposal.version)
+    decided = acceptor.already_decided(state, op.proposal.base)
     if decided is not None:
         return state, decided
     mine = state.vote is not None and state.vote.proposal == op.proposal
-    if state.promised > fast_ballot(op.proposal.proposal_id.replica_id) and not mine:
+    if state.promised > fast_ballot(op.proposal.home) and not mine:
         return state, HigherBallot(ballot=state.promised)
     return acceptor.commit(state, op.proposal), Concluded()
 

@@ -13,6 +13,7 @@ from epoxy.model.writes import (
     Consistency,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     ReadFailed,
@@ -271,7 +272,7 @@ def recorded(outcome: Outcome) -> history.Outcome:
             return history.Missing(version=version_of(outcome.committed))
         case ConsensusFailed():
             return history.Unknown()
-        case Refused():
+        case Refused() | NotAnInteger():
             return history.Failed()
 
 

@@ -5,6 +5,8 @@ The numbers are those of the invariants in docs/protocol/per-key.md.
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from epoxy.model.errors import RottenRow
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import (
@@ -109,6 +111,7 @@ class Judge:
     def _one_value(self, key: bytes, proposal: Proposal | None, witness: str) -> None:
         if proposal is None:
             return
+        proposal = replace(proposal, folded=(), proposer=0)
         known, first = self._decided.setdefault((key, proposal.version), (proposal, witness))
         if known != proposal:
             raise Violation("agreement", f"{key!r}: {first} has {say(known)}, {witness} has {say(proposal)}")

@@ -17,15 +17,15 @@ from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Accept, HigherBallot, Prepare, PrepareOk, Read, ReadOk, Reply, StaleCommit
 from epoxy.model.quorum import QuorumPolicy, Quorums
-from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
+from epoxy.model.records import KeyState, Proposal, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.uncontended import Uncontended
 from epoxy.protocol.effects import Answer, Context, Event, Local, Next, Open
-from epoxy.protocol.keys import acceptor, local, operations, preconditions, proposer, reader, recovery, rounds
+from epoxy.protocol.keys import acceptor, folding, local, operations, proposer, reader, recovery, rounds
 from epoxy.protocol.keys.effects import Flow
-from epoxy.protocol.keys.operations import FastVote, LocalOp, Reserved, Select, Selected
+from epoxy.protocol.keys.operations import FastVote, LocalOp, PendingWrite, Reserved, Select, Selected
 from epoxy.protocol.keys.recovery import Promises
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 from epoxy.runtime.flow import FlowRunner
@@ -36,6 +36,7 @@ from epoxy_sim.keys import as_described
 from epoxy_sim.patching import Mutant, Mutants, Patch, always, never, nothing
 
 learn = acceptor.learn
+find = folding.find
 quorums = quorum.quorums
 select = local.select
 happened, start, heard = FlowRunner._happened, FlowRunner.start, Uncontended._heard
@@ -218,9 +219,9 @@ def late_commit_clears(state: KeyState, proposal: Proposal) -> acceptor.Step:
     return learn(state, proposal)
 
 
-@mutant(preconditions, "winner", "newest-is-winner", "an overtaken write is taken for a lost one", workload="mutable")
-def newest_is_winner(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
-    return committed.proposal_id
+@mutant(folding, "find", "newest-is-winner", "an overtaken write is taken for a lost one", workload="mutable")
+def look_at_the_newest(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
+    return folding.version_in(committed, pending.proposal_id)
 
 
 @mutant(FlowRunner, "_happened", "old-answers-count", "answers of an earlier round are counted")
@@ -245,16 +246,10 @@ def hand_on_old_answers(write: Uncontended, sender: int, reply: Reply) -> None:
         happened(run, run._round, Answer(sender, reply))
 
 
-@mutant(preconditions, "winner", "forgotten-is-lost", "a forgotten version counts as lost", workload="mutable")
-def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
-    return committed.proposal_id if committed.version == version else None
-
-
-@MUTANTS.also("forgotten-is-lost", proposer, "ask_for_winner")
-def winner_not_asked_for(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
-    """Forgotten is taken for lost."""
-    yield from ()
-    return ProposalId(0, 0)
+@mutant(folding, "find", "forgotten-is-lost", "a forgotten decision counts as lost", workload="mutable")
+def forget_all_but_the_newest(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
+    found = find(pending, committed, ())
+    return folding.ABSENT if found == folding.UNKNOWN else found
 
 
 @mutant(rounds, "decide", "offer-not-noted", "a write forgets that it was put forward", workload="mutable")
@@ -262,7 +257,7 @@ def offer_not_noted(
     ctx: Context, instance: KeyInstance, mine: OwnProposal, start: FastVote | Reserved
 ) -> Flow[Decision | GaveUp]:
     """The writer does not remember that its proposal has left home."""
-    return (yield from decide(ctx, instance, OwnProposal(proposal=mine.proposal), start))
+    return (yield from decide(ctx, instance, OwnProposal(fold=mine.fold, writes=()), start))
 
 
 MUTANTS[AS_DESCRIBED] = KeysMutant(

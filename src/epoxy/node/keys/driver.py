@@ -6,6 +6,7 @@ from functools import partial
 from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
 from epoxy.model.records import KeyState, ProposalId
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, Path, ReadFailed, ReadOutcome, Refused, Write
+from epoxy.node.keys.carry_numbers import CarryNumbers
 from epoxy.node.keys.direct_round import RoundPlan
 from epoxy.node.keys.key_queue import AT_ANY_TIME, KeyQueue, QueuedWrite, Turn
 from epoxy.node.keys.owners import Owners
@@ -60,6 +61,7 @@ class Driver:
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         self.owners = Owners(replica.me)
         self.counts = FoldCounts()
+        self.numbers = CarryNumbers(dice)
         replica.commit_watchers.append(self._learned)
         replica.carried = self._carried
 
@@ -166,7 +168,7 @@ class Driver:
             return self._take_over(request)
         if request.key in self._queues:
             self.replica.when_durable(partial(self._carry_answered, request))
-        return CarryOk()
+        return CarryOk(life=self.numbers.life)
 
     def _carry_answered(self, message: CarryAnswers) -> None:
         """The Commit, which came before, is durable: what clients are told can be read here."""
@@ -176,6 +178,11 @@ class Driver:
     def _take_over(self, request: Carry) -> CarryOk:
         """Queue the writes of another home, except those that may be decided already for all this replica knows."""
         key, plan, now_ms = request.key, self.plan(), self.clock.now_ms()
+        home = request.writes[0].proposal_id.replica_id
+        if not self.numbers.is_for_me(home, request):
+            return CarryOk(declined=tuple([write.proposal_id for write in request.writes]), life=self.numbers.life)
+        if not self.numbers.is_new(home, request):
+            return CarryOk(life=self.numbers.life)
         state = self.replica.state(key)
         declined: list[ProposalId] = []
         found: list[CarryAnswer] = []
@@ -189,10 +196,9 @@ class Driver:
             elif is_declined(version) or not plan.votes or not self._enqueue(pending, now_ms):
                 declined.append(carried.proposal_id)
         if found:
-            home = found[0].proposal_id.replica_id
             self.replica.when_durable(partial(self.answer_carried, home, key, self.replica.me, found))
         self.counts.declined += len(declined)
-        return CarryOk(declined=tuple(declined))
+        return CarryOk(declined=tuple(declined), life=self.numbers.life)
 
     def _enqueue(self, pending: PendingWrite, now_ms: float) -> bool:
         """A write of another home, unless it waits here already."""

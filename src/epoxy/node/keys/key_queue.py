@@ -87,8 +87,9 @@ class QueuedWrite:
 
     @property
     def may_be_carried(self) -> bool:
-        """Not one that was carried here: it would travel in circles."""
-        return not self.home and may_be_carried(self.pending.write)
+        """Not one that was carried here: it would travel in circles. Nor one that another replica may still fold: a
+        write is handed over to one at a time."""
+        return not self.home and not self.pending.handed_over and may_be_carried(self.pending.write)
 
 
 class KeyQueue:
@@ -282,25 +283,35 @@ class KeyQueue:
             entry.pending.handed_over = True
             self._carried[entry.pending.proposal_id] = entry
         driver.counts.carried += len(entries)
+        numbers = driver.numbers
         request = Carry(
-            key=self.key, epoch=driver.replica.config.epoch, writes=tuple([packed(entry.pending) for entry in entries])
+            key=self.key,
+            epoch=driver.replica.config.epoch,
+            sender=numbers.life,
+            receiver=numbers.life_of(owner),
+            number=numbers.next(),
+            writes=tuple([packed(entry.pending) for entry in entries]),
         )
-        driver.transport.send(owner, (request,), partial(self._heard, entries, fresh))
+        driver.transport.send(owner, (request,), partial(self._heard, owner, entries, fresh))
         driver.clock.call_later(driver.carry_ms, partial(self._take_back, entries))
         if any(entry.may_be_carried for entry in self._waiting):
             self._soon(GATHER_MS)
 
-    def _heard(self, entries: list[QueuedWrite], fresh: list[QueuedWrite], reply: Reply) -> None:
+    def _heard(self, owner: int, entries: list[QueuedWrite], fresh: list[QueuedWrite], reply: Reply) -> None:
         """The owner has taken the writes, or declined some of them, definitely: what was never put forward before is as
         it was. Without an answer it may have taken them."""
         if isinstance(reply, CarryOk):
+            is_met = self._driver.numbers.met(owner, reply.life)
             declined = set(reply.declined)
             if not declined:
                 return
             entries = [entry for entry in entries if entry.pending.proposal_id in declined]
             for entry in entries:
+                entry.pending.handed_over = False
                 if entry in fresh:
-                    entry.pending.floor, entry.pending.handed_over = NOT_EXPOSED, False
+                    entry.pending.floor = NOT_EXPOSED
+            if is_met:
+                self._rival = owner
         self._take_back(entries)
 
     def _take_back(self, entries: list[QueuedWrite]) -> None:
@@ -325,6 +336,7 @@ class KeyQueue:
             if entry is None:
                 continue
             outcome = outcome_of(entry.pending, answer)
+            entry.pending.handed_over = False
             if isinstance(outcome, Refused):
                 self._take_back([entry])
                 continue

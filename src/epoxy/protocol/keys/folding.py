@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from epoxy.model.records import MAX_FOLD_WRITES, Proposal, ProposalId, Settled
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Write
 from epoxy.protocol.keys.operations import Answered, Fold, PendingWrite, Unfolded
-from epoxy.protocol.keys.preconditions import check_preconditions, result_of
+from epoxy.protocol.keys.preconditions import check_preconditions, is_lasting, result_of
 
 MAX_FOLD_BYTES = 256 << 10
 """Of the values of the writes in a fold. A larger write is proposed alone."""
@@ -17,6 +17,7 @@ MAX_FOLD_BYTES = 256 << 10
 ABSENT = 0
 UNKNOWN = -1
 
+STILL_HANDED_OVER = "it was handed to another replica, and may still take effect there"
 DONE_UNANSWERED = "it took effect, but what it answered is not known"
 
 
@@ -73,6 +74,15 @@ def answer_here(write: Write, committed: Proposal | None) -> Outcome | None:
     """Without a quorum, if that can be."""
     verdict = check_preconditions(write, committed, confirmed=False)
     return verdict.outcome if isinstance(verdict, Answered) else None
+
+
+def tellable(pending: PendingWrite, outcome: Outcome) -> Outcome:
+    """Rule F6: a write that another replica may still fold has not failed, unless it must fail there, too. A refusal
+    leaves no trace in the lineage by which that replica would know of it."""
+    is_final = isinstance(outcome, Committed | ConsensusFailed) or is_lasting(pending.write, outcome)
+    if is_final or not pending.handed_over:
+        return outcome
+    return ConsensusFailed(reason=STILL_HANDED_OVER)
 
 
 def decisions(committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[Proposal | Settled, ...]:

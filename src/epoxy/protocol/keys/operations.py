@@ -33,7 +33,7 @@ NOT_EXPOSED = -1
 class PendingWrite(Struct, kw_only=True, gc=False):
     """A write without an answer. Once it is exposed, put forward or handed over, it may be in a decision: in none up to
     version `floor` (rule F2), which rises only by decisions that were looked through. `handed_over`: another replica
-    may fold it. `lost`: rounds it did not win."""
+    may still fold it. `lost`: rounds it did not win."""
 
     write: Write
     proposal_id: ProposalId

@@ -44,6 +44,17 @@ def check_preconditions(write: Write, committed: Proposal | None, *, confirmed: 
     return None
 
 
+def is_lasting(write: Write, outcome: Outcome) -> bool:
+    """Whether a refusal holds for ever, whichever replica evaluates the write again."""
+    match outcome:
+        case ImmutableKey():
+            return True
+        case VersionMismatch(committed=Proposal(version=version)):
+            return write.if_version is not None and write.if_version < version
+        case _:
+            return False
+
+
 def not_addable(amount: int, committed: Proposal | None) -> str | None:
     number = integer_of(committed.value if committed is not None else None)
     if number is None:

@@ -10,10 +10,10 @@ from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
 from epoxy.protocol.effects import Answer, Context, Expired, Next, Open
 from epoxy.protocol.keys.effects import EpochChanged, Flow
-from epoxy.protocol.keys.folding import ABSENT, UNKNOWN, answer_found, find, fold, is_decided
-from epoxy.protocol.keys.local import run_local
+from epoxy.protocol.keys.folding import ABSENT, UNKNOWN, answer_found, find, fold, is_decided, tellable
+from epoxy.protocol.keys.local import may_be_decided, run_local
 from epoxy.protocol.keys.operations import FastVote, Fold, PendingWrite, Reserved, Select, Selected, Unfolded
-from epoxy.protocol.keys.reader import linearizable
+from epoxy.protocol.keys.reader import linearizable, version_of
 from epoxy.protocol.keys.rounds import adopt, decide, learn_locally
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 
@@ -48,6 +48,7 @@ class FoldIntent:
 
     def answer(self, pending: PendingWrite, outcome: Outcome) -> None:
         """A write that lost a round is answered locally in the end; its path is still that of the round."""
+        outcome = tellable(pending, outcome)
         if not isinstance(outcome, ConsensusFailed | Refused) and outcome.path is not self.travelled:
             path = max(self.travelled, outcome.path, key=PATHS.index)
             outcome = msgspec.structs.replace(outcome, path=path)
@@ -200,13 +201,16 @@ def answer_unfolded(intent: FoldIntent, found: Unfolded, ctx: Context) -> Flow[N
 
 
 def confirm_with_quorum(intent: FoldIntent, ctx: Context) -> Flow[None]:
-    """Read the newest version from a quorum, and answer by it, or commit it locally and go on."""
+    """Read the newest version from a quorum, and answer by it, or commit it locally and go on: if a write takes effect
+    on top of it, or may be in the decisions up to it (F3)."""
     newest = yield from linearizable(intent.key, ctx)
     if isinstance(newest, ReadFailed):
         intent.fail(newest.reason)
         return
+    version = version_of(newest.committed)
+    is_open = any(may_be_decided(pending, version) for pending in intent.open)
     confirmed = fold(intent.open, newest.committed, ctx.me, confirmed=True)
-    if isinstance(confirmed, Fold):
+    if is_open or isinstance(confirmed, Fold):
         if newest.committed is not None:
             yield from learn_locally(ctx, intent.key, AlreadyCommitted(committed=newest.committed), Path.SLOW)
         return

@@ -1,0 +1,58 @@
+"""Carries are taken at most once, whatever the network does.
+
+A write that is refused leaves no trace in the decisions of its key. If the Carry that brought it came again, it would
+be evaluated again, and could take effect after its client was told that it had none. So a Carry is numbered by its
+sender, and addressed to one life (process) of its receiver.
+"""
+
+from epoxy.model.messages import Carry
+from epoxy.ports import Dice
+
+MAX_SENDERS = 256
+"""Lives of other replicas whose numbers are kept. With one more, this process begins a new life."""
+
+
+class CarryNumbers:
+    def __init__(self, dice: Dice) -> None:
+        self._dice = dice
+        self._life = 0
+        self._sent = 0
+        self._lives: dict[int, int] = {}
+        self._received: dict[tuple[int, int], int] = {}
+
+    @property
+    def life(self) -> int:
+        if not self._life:
+            self._life = self._dice.nonce()
+        return self._life
+
+    def next(self) -> int:
+        self._sent += 1
+        return self._sent
+
+    def life_of(self, replica: int) -> int:
+        """As it was told last; 0: not known, so the first Carry to it is declined and tells it."""
+        return self._lives.get(replica, 0)
+
+    def met(self, replica: int, life: int) -> bool:
+        """Note the life it told. True: it was another one that was known before."""
+        is_new = self._lives.get(replica) != life
+        self._lives[replica] = life
+        return is_new
+
+    def is_for_me(self, home: int, carry: Carry) -> bool:
+        """Whether this Carry is for this process. If not, no copy of it is ever taken."""
+        if carry.receiver == self.life and (home, carry.sender) not in self._received:
+            if len(self._received) >= MAX_SENDERS:
+                self._received.clear()
+                self._life = 0
+            else:
+                self._received[home, carry.sender] = 0
+        return carry.receiver == self.life
+
+    def is_new(self, home: int, carry: Carry) -> bool:
+        """Whether this is its first copy. One that was overtaken by a later Carry is not taken either."""
+        is_new = carry.number > self._received[home, carry.sender]
+        if is_new:
+            self._received[home, carry.sender] = carry.number
+        return is_new
