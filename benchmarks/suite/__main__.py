@@ -5,6 +5,8 @@ end and folders go, after Ctrl-C too. A run takes 40 minutes, with --quick 8.
 
     make bench                                    everything; renews docs/benchmarks.md
     make bench BENCH=--quick                      a look
+    make bench BENCH='--parts hot'                one hot key beside etcd, 3 minutes
+    make bench BENCH='--parts hot --baseline ../other'    and cold keys beside the build of another checkout
     python -m benchmarks.suite --only fresh-64 --systems epoxy,etcd
 """
 
@@ -18,13 +20,26 @@ from types import FrameType
 
 import msgspec
 
+from benchmarks import columns
+from benchmarks.columns import Part
+from benchmarks.machine import ROOT
 from benchmarks.suite import report
+from benchmarks.suite.cold import PAIRS, Pairs, interpreter
+from benchmarks.suite.hot import PLAN as HOT_PLAN
+from benchmarks.suite.hot_claims import cold_part, hot_part
 from benchmarks.suite.makers import PLACES, SYSTEMS, Makers, chosen
-from benchmarks.suite.measure import named
+from benchmarks.suite.measure import Plan, named, say
 from benchmarks.suite.results import Results
 from benchmarks.suite.session import COMPARE, FULL, FULL_SCALE, PARTS, QUICK, QUICK_SCALE, Session
 from benchmarks.suite.workloads import EPOXY, WORKLOADS
 from epoxy.model.errors import EpoxyError
+
+HOT, COLD = "hot", "cold"
+ALL = (HOT, *PARTS)
+HOT_RESULT = ROOT / "benchmarks" / "results" / "hot.json"
+HOT_MARK = "hot: made by benchmarks.suite"
+HOT_QUICK = Plan(rounds=1, warm_s=0.5, seconds=1.0)
+PAIRS_QUICK = Pairs(count=4)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,7 +56,11 @@ def parser() -> argparse.ArgumentParser:
         "--only", metavar="NAMES", help="workloads by name, or by how names begin, with commas between; no other part"
     )
     made.add_argument("--systems", metavar="NAMES", help=f"of {', '.join(SYSTEMS)}; with commas between (default: all)")
-    made.add_argument("--parts", metavar="NAMES", help=f"of {', '.join(PARTS)}; with commas between (default: all)")
+    made.add_argument("--parts", metavar="NAMES", help=f"of {', '.join(ALL)}; with commas between (default: all)")
+    made.add_argument(
+        "--baseline", type=Path, metavar="PATH", help="a checkout where `make fast` was run: cold keys beside its build"
+    )
+    made.add_argument("--before", action="store_true", help="with --write: hot keys' column before, not after")
     made.add_argument("--rounds", type=positive(int), help=f"default {FULL.rounds}, with --quick {QUICK.rounds}")
     made.add_argument(
         "--seconds", type=positive(float), help=f"of a stretch; default {FULL.seconds:g} ({QUICK.seconds:g})"
@@ -73,23 +92,48 @@ def positive(kind: Callable[[str], float]) -> Callable[[str], float]:
 def parts(options: argparse.Namespace) -> list[str]:
     """ValueError: one of them is not known."""
     if options.parts is None:
-        return [COMPARE] if options.only else list(PARTS)
+        return [COMPARE] if options.only else list(ALL)
     wanted = [part.strip() for part in options.parts.split(",")]
     for part in wanted:
-        if part not in PARTS:
-            raise ValueError(f"there is no part {part!r}; there are {', '.join(PARTS)}")
+        if part not in ALL:
+            raise ValueError(f"there is no part {part!r}; there are {', '.join(ALL)}")
     return wanted
+
+
+def makers_of(options: argparse.Namespace) -> Makers:
+    given = {name: getattr(options, name.lower()) for name in PLACES}
+    return Makers(options.peers, {name: path for name, path in given.items() if path}, options.epoxy_python)
+
+
+def hot_keys(options: argparse.Namespace, folder: Path) -> dict[str, Part]:
+    """ValueError: something was asked for that does not exist."""
+    makers = makers_of(options)
+    names = chosen(options.systems, makers)
+    if EPOXY not in names:
+        raise ValueError(f"without {EPOXY} there is only the part {COMPARE}")
+    python = interpreter(options.baseline) if options.baseline is not None else None
+    plan, pairs = (HOT_QUICK, PAIRS_QUICK) if options.quick else (HOT_PLAN, PAIRS)
+    plan = msgspec.structs.replace(
+        plan, rounds=int(options.rounds or plan.rounds), seconds=options.seconds or plan.seconds
+    )
+    found = {HOT: hot_part(makers, names, folder / HOT, plan)}
+    if python is None:
+        say("cold keys are not compared: --baseline PATH names a checkout to compare with")
+    else:
+        found[COLD] = cold_part(makers, options.baseline, folder / COLD, pairs)
+    return found
 
 
 def session(options: argparse.Namespace, folder: Path) -> Session:
     """ValueError: something was asked for that does not exist."""
-    given = {name: getattr(options, name.lower()) for name in PLACES}
-    makers = Makers(options.peers, {name: path for name, path in given.items() if path}, options.epoxy_python)
-    names, wanted = chosen(options.systems, makers), parts(options)
+    makers = makers_of(options)
+    names, wanted = chosen(options.systems, makers), [part for part in parts(options) if part != HOT]
     if EPOXY not in names and wanted != [COMPARE]:
         raise ValueError(f"without {EPOXY} there is only the part {COMPARE}")
     if options.write and set(wanted) != set(PARTS):
-        raise ValueError("--write renews all figures: it wants all parts, and no --only; --json FILE keeps some")
+        raise ValueError(
+            f"--write renews all figures: it wants all parts, or {HOT} alone, and no --only; --json FILE keeps some"
+        )
     plan, scale = (QUICK, QUICK_SCALE) if options.quick else (FULL, FULL_SCALE)
     most = int(options.keys or max(scale.keys))
     return Session(
@@ -128,29 +172,51 @@ def main() -> None:
         print("\n".join(f"{workload.name:26} {workload.title}" for workload in WORKLOADS))
         return
     signal.signal(signal.SIGTERM, ended)
-    found, trouble = measured(options)
+    found, hot, trouble = measured(options)
+    if hot:
+        print(columns.text(hot))
     if found is not None:
         print(report.text(found))
     if trouble:
         raise SystemExit(trouble)
-    if found is not None and options.write:
+    if options.write:
+        renew(found, hot, before=options.before)
+
+
+def renew(found: Results | None, hot: dict[str, Part], *, before: bool) -> None:
+    if hot:
+        columns.save(HOT_RESULT, hot, before=before)
+        columns.renew(HOT_RESULT, HOT_MARK, (HOT, COLD))
+    if found is not None:
         report.save(found, report.RESULT)
         report.renew()
 
 
-def measured(options: argparse.Namespace) -> tuple[Results | None, str]:
+def measured(options: argparse.Namespace) -> tuple[Results | None, dict[str, Part], str]:
     """What was found, and what kept us from finding more."""
     found: Results | None = None
+    hot: dict[str, Part] = {}
     try:
+        wanted = parts(options)
         with temporary(options.folder) as folder:
-            for found in session(options, folder).run():
+            rest = session(options, folder) if wanted != [HOT] else None
+            if HOT in wanted:
+                hot = hot_keys(options, folder)
+                keep(hot, options.json)
+            for found in rest.run() if rest is not None else ():
                 if options.json is not None:
                     report.save(found, options.json)
     except (EpoxyError, OSError, RuntimeError, ValueError) as error:
-        return found, f"error: {error}"
+        return found, hot, f"error: {error}"
     except KeyboardInterrupt:
-        return found, "interrupted: what was started has ended, and its data is gone"
-    return found, ""
+        return found, hot, "interrupted: what was started has ended, and its data is gone"
+    return found, hot, ""
+
+
+def keep(hot: dict[str, Part], path: Path | None) -> None:
+    """Beside the rest, which has a shape of its own."""
+    if path is not None:
+        path.with_suffix(".hot.json").write_bytes(msgspec.json.format(msgspec.json.encode(hot)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,9 @@ class Ledger:
         self.stopped = False
         self.under_way = 0
         self.answered = 0
+        self.numbers: list[int] = []
+        """That answers told."""
+        self.retries = 0
 
     def right(self, node: int, took_s: float, operations: int) -> None:
         self.answered += operations

@@ -18,7 +18,8 @@ import uvloop
 from benchmarks.machine import CpuTimes, shares
 from benchmarks.stats import percentile
 from benchmarks.suite.clients import Ask, Client, HttpClient, Ledger, PostgresClient, RespClient
-from benchmarks.suite.job import DIGITS, MARK, AtNode, Choice, Job, Latency, Outcome, Step, Wire
+from benchmarks.suite.counting import AddingClient, SumClient, VersionClient
+from benchmarks.suite.job import DIGITS, MARK, AtNode, Choice, Job, Latency, Outcome, Step, Wire, told
 from benchmarks.suite.processes import cpu_s, machine_times, tick_s, tree
 from benchmarks.suite.streams import GrpcClient
 
@@ -27,6 +28,9 @@ KINDS: dict[Wire, type[Client]] = {
     Wire.HTTP: HttpClient,
     Wire.POSTGRES: PostgresClient,
     Wire.GRPC: GrpcClient,
+    Wire.RESP_SUMS: SumClient,
+    Wire.HTTP_VERSIONS: VersionClient,
+    Wire.GRPC_ADDING: AddingClient,
 }
 
 PREBUILT = 20_000
@@ -187,7 +191,13 @@ async def run(job: Job) -> Outcome:
     for client in clients:
         client.transport.close()
     return msgspec.structs.replace(
-        outcome, faults=ledger.faults, unanswered=ledger.under_way, answered=ledger.answered, example=ledger.example
+        outcome,
+        faults=ledger.faults,
+        unanswered=ledger.under_way,
+        answered=ledger.answered,
+        example=ledger.example,
+        told=told(ledger.numbers),
+        retries=ledger.retries,
     )
 
 

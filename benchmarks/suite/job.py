@@ -1,5 +1,6 @@
 """What the load generator is asked to do, and what it tells. Both cross a pipe, as MessagePack."""
 
+from collections.abc import Sequence
 from enum import Enum
 from random import Random
 
@@ -19,6 +20,10 @@ class Wire(Enum):
     HTTP = "http"
     GRPC = "grpc"
     POSTGRES = "postgres"
+    RESP_SUMS = "resp, sums"
+    HTTP_VERSIONS = "http, versions"
+    GRPC_ADDING = "grpc, adding"
+    """Answers of these tell numbers."""
 
 
 class Choice(Enum):
@@ -82,6 +87,22 @@ class AtNode(Struct, frozen=True, kw_only=True):
     latency: Latency
 
 
+class Told(Struct, frozen=True, kw_only=True):
+    """The numbers that answers told, outside of the window too. `again`: how many of them had been told before."""
+
+    count: int = 0
+    again: int = 0
+    low: int = 0
+    high: int = 0
+
+
+def told(numbers: Sequence[int]) -> Told:
+    if not numbers:
+        return Told()
+    again = len(numbers) - len(set(numbers))
+    return Told(count=len(numbers), again=again, low=min(numbers), high=max(numbers))
+
+
 class Outcome(Struct, frozen=True, kw_only=True):
     """Of the window alone, what ended in it; but `faults`, wrong answers by their first word, are all there were, and
     `answered` are all right ones. `unanswered` is what was still out long after. CPU times are seconds; shares are of
@@ -99,6 +120,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     stolen_share: float
     others_share: float
     example: str = ""
+    told: Told = Told()
+    retries: int = 0
 
     @property
     def rate(self) -> float:

@@ -103,20 +103,35 @@ class Field:
         self.loaded[name] = system.numbers(keys)
         return system.load(keys, generate)
 
-    def stretch(self, workload: Workload, contender: str, number: int, plan: Plan) -> Outcome:
+    def unique(self, workload: Workload, contender: str, number: int) -> str:
+        """The prefix of keys that no other stretch has."""
+        return f"{self.run}/{contender}/{workload.name}/{number}".replace(" ", "-").replace(",", "")
+
+    def job(self, workload: Workload, contender: str, number: int, plan: Plan) -> Job:
         now = Circumstances(
-            unique=f"{self.run}/{contender}/{workload.name}/{number}".replace(" ", "-").replace(",", ""),
+            unique=self.unique(workload, contender, number),
             warm_s=plan.warm_s,
             seconds=plan.seconds,
             roots=self.system(contender).roots,
             loaded=self.loaded.get(contender, 1),
         )
-        work = job(workload, self.door(contender), now)
+        return job(workload, self.door(contender), now)
+
+    def stretch(self, workload: Workload, contender: str, number: int, plan: Plan) -> Outcome:
+        work = self.job(workload, contender, number, plan)
         return honest(f"{contender}, {workload.title}", work, generate(work))
 
 
 def honest(what: str, work: Job, outcome: Outcome) -> Outcome:
     """Impossible: the generator cannot have sent so much, or a node that clients asked has answered nothing."""
+    possible(what, work, outcome)
+    asked = outcome.nodes[: work.clients]
+    all_answered(what, {f"node {number}": node.operations for number, node in enumerate(asked, start=1)})
+    return outcome
+
+
+def possible(what: str, work: Job, outcome: Outcome) -> Outcome:
+    """Impossible: the generator cannot have sent so much."""
     sendable(
         what,
         operations=outcome.operations,
@@ -126,8 +141,6 @@ def honest(what: str, work: Job, outcome: Outcome) -> Outcome:
         seconds=outcome.seconds,
     )
     has_time(what, outcome.generator_cpu_s, outcome.seconds)
-    asked = outcome.nodes[: work.clients]
-    all_answered(what, {f"node {number}": node.operations for number, node in enumerate(asked, start=1)})
     return outcome
 
 

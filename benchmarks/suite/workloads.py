@@ -43,7 +43,14 @@ EPOXY, ETCD, REDIS, VALKEY, POSTGRES, RQLITE = "Epoxy", "etcd", "Redis", "Valkey
 EPOXY_HTTP, ETCD_SHARED, EMPTY = "Epoxy HTTP", "etcd, shared connections", "Epoxy, empty"
 OURS = (EPOXY, EPOXY_HTTP)
 ALL = (EPOXY, ETCD, REDIS, POSTGRES)
-DOORS = {EPOXY_HTTP: (EPOXY, "HTTP"), ETCD_SHARED: (ETCD, "gRPC, shared")}
+EPOXY_INCR, EPOXY_HTTP_PUT, ETCD_LOOP = "Epoxy INCR", "Epoxy HTTP PUT", "etcd, compare-and-set loop"
+DOORS = {
+    EPOXY_HTTP: (EPOXY, "HTTP"),
+    ETCD_SHARED: (ETCD, "gRPC, shared"),
+    EPOXY_INCR: (EPOXY, "RESP, sums"),
+    EPOXY_HTTP_PUT: (EPOXY, "HTTP, versions"),
+    ETCD_LOOP: (ETCD, "gRPC, adding"),
+}
 """Contenders that are a second way to ask a system."""
 
 CREATE = (Turn(Operation.CREATE, Choice.FRESH),)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import plausible, wan
+from benchmarks import distances, plausible
 from benchmarks.failover import DOWN_AFTER_MS, SILENCE_MS
 from benchmarks.load import Sample
 from benchmarks.plausible import Impossible
@@ -19,27 +19,27 @@ def samples(here_ms: float, there_ms: float) -> list[Sample]:
 
 def test_a_commit_below_its_floor_ends_the_wan_benchmark() -> None:
     near = samples(69.1, 155.0)
-    assert wan.honest("Epoxy", near, FLOORS) is near
+    assert distances.honest("Epoxy", near, FLOORS) is near
     with pytest.raises(Impossible, match=r"Epoxy in there: 4\.0 ms, and nothing can take less than 152\.0 ms"):
-        wan.honest("Epoxy", samples(75.0, 4.0), FLOORS)
+        distances.honest("Epoxy", samples(75.0, 4.0), FLOORS)
 
 
 def test_a_failed_write_has_no_floor() -> None:
-    wan.honest("Epoxy", [*samples(75.0, 155.0), Sample("there", 0.0, 2.0, False)], FLOORS)
+    distances.honest("Epoxy", [*samples(75.0, 155.0), Sample("there", 0.0, 2.0, False)], FLOORS)
 
 
 def test_a_region_that_answered_nothing_ends_the_wan_benchmark() -> None:
     with pytest.raises(Impossible, match="nothing came from there"):
-        wan.honest("Epoxy", samples(75.0, 155.0)[:1], FLOORS)
+        distances.honest("Epoxy", samples(75.0, 155.0)[:1], FLOORS)
     with pytest.raises(Impossible, match="nothing came from there"):
-        wan.honest("Epoxy", [*samples(75.0, 155.0)[:1], Sample("there", 0.0, 155.0, False)], FLOORS)
+        distances.honest("Epoxy", [*samples(75.0, 155.0)[:1], Sample("there", 0.0, 155.0, False)], FLOORS)
 
 
 def test_a_link_that_carried_nothing_ends_the_wan_benchmark() -> None:
     before = {"a>b": 100, "b>a": 100}
-    plausible.all_answered("links", wan.grown(before, {"a>b": 150, "b>a": 101}))
+    plausible.all_answered("links", distances.grown(before, {"a>b": 150, "b>a": 101}))
     with pytest.raises(Impossible, match="nothing came from b>a"):
-        plausible.all_answered("links", wan.grown(before, {"a>b": 150, "b>a": 100}))
+        plausible.all_answered("links", distances.grown(before, {"a>b": 150, "b>a": 100}))
     with pytest.raises(Impossible, match="nothing came from any source"):
         plausible.all_answered("links", {})
 

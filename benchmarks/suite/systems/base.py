@@ -20,12 +20,13 @@ Generate = Callable[[Job], Outcome]
 
 class Operation(Enum):
     """CREATE: if there is no such key, durably. PUT: whatever is there. GET: from whoever is asked. GET_NOW: nothing
-    older than the last acknowledged write, wherever that was made."""
+    older than the last acknowledged write, wherever that was made. ADD: one to the number that is there."""
 
     CREATE = "create"
     PUT = "put"
     GET = "get"
     GET_NOW = "get now"
+    ADD = "add"
 
 
 LOADED_TAIL = b"-%03d"

@@ -99,7 +99,13 @@ class Epoxy(System):
     def doors(self) -> Mapping[str, Door]:
         ports = tuple(node.resp_port for node in self.nodes)
         urls = tuple(int(node.url.rpartition(":")[2]) for node in self.nodes)
-        return {"RESP": resp_door(ports), "HTTP": http_door(urls)}
+        put, add = {Operation.PUT: http1.put}, {Operation.ADD: resp.increment}
+        return {
+            "RESP": resp_door(ports),
+            "HTTP": http_door(urls),
+            "RESP, sums": Door(wire=Wire.RESP_SUMS, ports=ports, speak=add, greetings={}),
+            "HTTP, versions": Door(wire=Wire.HTTP_VERSIONS, ports=urls, speak=put, greetings={}),
+        }
 
 
 def ask(port: int, raw: bytes) -> bytes:

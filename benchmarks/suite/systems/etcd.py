@@ -77,7 +77,11 @@ class Etcd(System):
             Operation.GET_NOW: partial(grpc.get, linearizable=True),
         }
         door = Door(wire=Wire.GRPC, ports=ports, speak=speak, greetings=dict.fromkeys(Operation, greeting))
-        return {"gRPC": door, "gRPC, shared": msgspec.structs.replace(door, connections=SHARED * len(ports))}
+        return {
+            "gRPC": door,
+            "gRPC, shared": msgspec.structs.replace(door, connections=SHARED * len(ports)),
+            "gRPC, adding": msgspec.structs.replace(door, wire=Wire.GRPC_ADDING, speak={Operation.ADD: grpc.add}),
+        }
 
     def load(self, keys: int, generate: Generate) -> str:
         exchange = grpc.put_many([(loaded_key(tail), value_of(16)) for tail in range(PUTS)])

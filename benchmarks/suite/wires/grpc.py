@@ -5,6 +5,9 @@ whether an answer is right stands in its message, and one that failed has none.
 """
 
 import struct
+from collections.abc import Iterator
+
+from msgspec import Struct
 
 from benchmarks.suite.job import Exchange
 
@@ -68,7 +71,7 @@ def flag(number: int, value: int) -> bytes:
 
 
 TXN, PUT, RANGE = b"/etcdserverpb.KV/Txn", b"/etcdserverpb.KV/Put", b"/etcdserverpb.KV/Range"
-EQUAL, CREATE_REVISION = 0, 1
+EQUAL, CREATE_REVISION, MOD_REVISION = 0, 1, 2
 SUCCEEDED = flag(2, 1)
 
 
@@ -102,3 +105,75 @@ def accepts(message: bytes, expected: bytes) -> bool:
         return False
     rest = message[2 + message[1] :]
     return rest.startswith(expected) if expected[:1] == SUCCEEDED[:1] else expected in rest
+
+
+def add(key: bytes, _value: bytes) -> Exchange:
+    """The client puts the requests together, each out of what it saw last."""
+    return Exchange(key, b"")
+
+
+def replace_number(key: bytes, *, revision: int, number: int) -> bytes:
+    """Put the number if the key is still what it was at that revision (0: never written), else read what is there."""
+    compare = flag(1, EQUAL) + flag(2, MOD_REVISION) + field(3, key) + flag(6, revision)
+    success = field(2, field(1, key) + field(2, b"%d" % number))
+    failure = field(1, field(1, key))
+    return call(TXN, field(1, compare) + field(2, success) + field(3, failure))
+
+
+class Replaced(Struct, frozen=True):
+    """`revision`: of what was put, or of what is there instead; `number`: what is there instead."""
+
+    succeeded: bool
+    revision: int
+    number: int = 0
+
+
+def replaced_number(message: bytes) -> Replaced:
+    """ValueError: it is no answer to that."""
+    found = dict(fields(message))
+    if found.get(2) == 1:
+        return Replaced(True, whole(dict(fields(part(found[1]))), 3))
+    response = dict(fields(part(found[3])))
+    kvs = dict(fields(part(response[1]))).get(2)
+    if kvs is None:
+        return Replaced(False, 0)
+    there = dict(fields(part(kvs)))
+    return Replaced(False, whole(there, 3), int(part(there[5])))
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and bytes, as etcd uses no others. Of a repeated one the last stays in a dict."""
+    at = 0
+    while at < len(message):
+        tag, at = unvarint(message, at)
+        value, at = unvarint(message, at)
+        if tag & 7 == 0:
+            yield tag >> 3, value
+        elif tag & 7 == 2:
+            yield tag >> 3, message[at : at + value]
+            at += value
+        else:
+            raise ValueError(f"a field of kind {tag & 7}")
+
+
+def unvarint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number, at
+
+
+def part(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("a number where a message should be")
+    return value
+
+
+def whole(found: dict[int, int | bytes], number: int) -> int:
+    value = found.get(number, 0)
+    if isinstance(value, bytes):
+        raise ValueError("a message where a number should be")
+    return value

@@ -41,5 +41,10 @@ def create(key: bytes, value: bytes) -> Exchange:
     return Exchange(request("PUT", b"/v2/kv/" + key, value), b"201")
 
 
+def put(key: bytes, value: bytes) -> Exchange:
+    """201 the first time, 200 afterwards: the client looks at it."""
+    return Exchange(request("PUT", b"/v2/kv/" + key + b"?mode=put", value), b"")
+
+
 def get(key: bytes, value: bytes) -> Exchange:
     return Exchange(request("GET", b"/v2/kv/" + key), b"200" + HEAD_END + value)
