@@ -28,6 +28,10 @@ CARRY_HEDGES = 4
 """A Carry is hedged like a round, but waits for the round under way at the owner, and for its own."""
 
 
+LEAST_CARRY_MS = 1_000.0
+"""A busy owner is not a silent one: what is taken back too early is folded twice, and costs both."""
+
+
 class FoldCounts:
     """Since the process began. `folds`: rounds decided for several writes at once, or for writes of other replicas;
     `folded`: the writes in them. `carried`: writes handed to an owner, `taken_back`: those proposed here after all;
@@ -155,7 +159,7 @@ class Driver:
     @property
     def carry_ms(self) -> float:
         """How long an owner may take with a write that was carried to it: a round under way, and the next."""
-        return CARRY_HEDGES * self.timing.hedge_ms
+        return max(LEAST_CARRY_MS, CARRY_HEDGES * self.timing.hedge_ms)
 
     def answer_carried(self, home: int, key: bytes, owner: int, answers: Sequence[CarryAnswer]) -> None:
         """With a callback: a message without one waits for others, and clients wait for this one."""

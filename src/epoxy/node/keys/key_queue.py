@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreFailed
-from epoxy.model.messages import Carry, CarryAnswers, CarryOk, Reply
+from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryResult, Reply
 from epoxy.model.records import MAX_FOLD_WRITES, KeyState, ProposalId
 from epoxy.model.writes import Committed, Outcome, Path, Refused
 from epoxy.node.keys.uncontended import Uncontended
 from epoxy.protocol.keys.carrying import answer_to, may_be_carried, outcome_of, packed
-from epoxy.protocol.keys.folding import ABSENT, answer_found, room, version_in
+from epoxy.protocol.keys.folding import ABSENT, UNANSWERED, answer_found, room, version_in
 from epoxy.protocol.keys.operations import NOT_EXPOSED, PendingWrite
 from epoxy.protocol.keys.proposer import FoldIntent
 
@@ -32,6 +32,10 @@ MAX_CARRIED = 256
 
 GATHER_MS = 1.0
 """While a Carry is under way, the next one leaves this much later, with what has come by then."""
+
+
+AWAITED_TIMES = 8
+"""Further hedges that a home waits for the answer of a carried write that is decided."""
 
 
 class Turn(Protocol):
@@ -208,7 +212,9 @@ class KeyQueue:
         assert ended is not None, "a round ends once"
         self._round, self._under_way = None, []
         self._prepares += ended.prepares
-        lost = [entry for entry in entries if entry.pending.outcome is None]
+        self._await_answers(entries)
+        lost = [entry for entry in entries if entry.pending.outcome is None and not self._is_carried(entry)]
+        entries = [entry for entry in entries if not self._is_carried(entry)]
         answered = [entry for entry in entries if entry.pending.outcome is not None] if lost else entries
         decided = intent.decided
         if lost:
@@ -220,6 +226,25 @@ class KeyQueue:
         else:
             self._rest()
         self._answer(answered)
+
+    def _await_answers(self, entries: list[QueuedWrite]) -> None:
+        """A write that was handed over, taken back and then decided by the owner has an answer: the owner's, which has
+        come meanwhile, or is on its way."""
+        awaited: list[QueuedWrite] = []
+        for entry in entries:
+            pending = entry.pending
+            if pending.outcome == UNANSWERED and pending.handed_over:
+                if entry.found is not None:
+                    pending.outcome = entry.found
+                else:
+                    pending.outcome, entry.found = None, UNANSWERED
+                    self._carried[pending.proposal_id] = entry
+                    awaited.append(entry)
+        if awaited:
+            self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, awaited, AWAITED_TIMES))
+
+    def _is_carried(self, entry: QueuedWrite) -> bool:
+        return entry.pending.proposal_id in self._carried
 
     def _answer(self, entries: list[QueuedWrite]) -> None:
         """All of them, also if a receiver raises."""
@@ -293,7 +318,7 @@ class KeyQueue:
             writes=tuple([packed(entry.pending) for entry in entries]),
         )
         driver.transport.send(owner, (request,), partial(self._heard, owner, entries, fresh))
-        driver.clock.call_later(driver.carry_ms, partial(self._take_back, entries))
+        driver.clock.call_later(driver.carry_ms, partial(self._overdue, entries, AWAITED_TIMES))
         if any(entry.may_be_carried for entry in self._waiting):
             self._soon(GATHER_MS)
 
@@ -314,9 +339,16 @@ class KeyQueue:
                 self._rival = owner
         self._take_back(entries)
 
+    def _overdue(self, entries: list[QueuedWrite], times: int) -> None:
+        """The hedge: the owner is silent. What is decided already is not proposed again; if only its answer is missing,
+        that is waited for a little longer."""
+        awaited = [entry for entry in entries if times and entry.found == UNANSWERED and self._is_carried(entry)]
+        if awaited:
+            self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, awaited, times - 1))
+        self._take_back([entry for entry in entries if entry not in awaited])
+
     def _take_back(self, entries: list[QueuedWrite]) -> None:
-        """Propose these here. Also the hedge, when the owner is silent: by F3 it is safe, whatever became of the
-        Carry."""
+        """Propose these here. By F3 that is safe, whatever became of the Carry."""
         entries = [entry for entry in entries if self._carried.pop(entry.pending.proposal_id, None) is not None]
         if not entries:
             return
@@ -334,6 +366,7 @@ class KeyQueue:
         for answer in message.answers:
             entry = self._carried.get(answer.proposal_id)
             if entry is None:
+                self._answered_late(answer)
                 continue
             outcome = outcome_of(entry.pending, answer)
             entry.pending.handed_over = False
@@ -347,6 +380,12 @@ class KeyQueue:
             self._soon(0)
         self._rest()
         self._answer(done)
+
+    def _answered_late(self, answer: CarryAnswer) -> None:
+        """Of a write that was taken back. What the owner refused may be decided by this replica."""
+        for entry in chain(self._waiting, self._under_way):
+            if entry.pending.proposal_id == answer.proposal_id and answer.result is CarryResult.DONE:
+                entry.found = outcome_of(entry.pending, answer)
 
     def learned(self, after: KeyState) -> None:
         """A decision was learned here. Exposed writes that wait or are carried are looked for in it; if all before it

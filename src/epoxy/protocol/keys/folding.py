@@ -18,7 +18,7 @@ ABSENT = 0
 UNKNOWN = -1
 
 STILL_HANDED_OVER = "it was handed to another replica, and may still take effect there"
-DONE_UNANSWERED = "it took effect, but what it answered is not known"
+UNANSWERED = ConsensusFailed(reason="it took effect, but what it answered is not known")
 
 
 def room(waiting: Iterable[PendingWrite]) -> int:
@@ -130,9 +130,9 @@ def answer_found(pending: PendingWrite, version: int, committed: Proposal, path:
     value = write.value
     if write.amount is not None:
         if committed.version != version:
-            return ConsensusFailed(reason=DONE_UNANSWERED)
+            return UNANSWERED
         value = committed.value
     if write.returning:
-        return ConsensusFailed(reason=DONE_UNANSWERED)
+        return UNANSWERED
     mine = Proposal(value=value, version=version, mutable=write.mutable, proposal_id=pending.proposal_id)
     return Committed(proposal=mine, mine=True, path=path)
