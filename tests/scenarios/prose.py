@@ -1,6 +1,7 @@
 """The engine's values as words.
 
 `@1=ada/A1` is version 1, immutable, value ada, put forward by the first write of replica A; `@2:=bob/C3` is mutable.
+`@1-2:=bob/A1+C3 by C` is a fold: A's first write became version 1, C's third version 2, and C folded them.
 """
 
 from typing import assert_never
@@ -30,12 +31,13 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
-from epoxy.model.records import KeyState, Proposal, Vote
+from epoxy.model.records import KeyState, Proposal, ProposalId, Vote
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     ReadFailed,
@@ -46,7 +48,6 @@ from epoxy.model.writes import (
 )
 from epoxy.protocol.effects import Adopt
 from epoxy.protocol.keys.operations import (
-    Answered,
     Cache,
     Conclude,
     Concluded,
@@ -56,7 +57,7 @@ from epoxy.protocol.keys.operations import (
     Reserve,
     Reserved,
     Select,
-    Unconfirmed,
+    Unfolded,
 )
 
 
@@ -70,8 +71,14 @@ def ballot(b: Ballot) -> str:
 
 def proposal(p: Proposal) -> str:
     value = "(deleted)" if p.value is None else p.value.decode()
-    writer = f"{name(p.proposal_id.replica_id)}{p.proposal_id.nonce}"
-    return f"@{p.version}{':=' if p.mutable else '='}{value}/{writer}"
+    versions = f"{p.base + 1}-{p.version}" if p.folded else f"{p.version}"
+    writers = "+".join(write_id(each) for each in (*p.folded, p.proposal_id))
+    folder = f" by {name(p.proposer)}" if p.proposer else ""
+    return f"@{versions}{':=' if p.mutable else '='}{value}/{writers}{folder}"
+
+
+def write_id(i: ProposalId) -> str:
+    return f"{name(i.replica_id)}{i.nonce}"
 
 
 def vote(v: Vote | None) -> str:
@@ -85,7 +92,7 @@ def committed(p: Proposal | None) -> str:
 def request(r: Request) -> str:
     match r:
         case Prepare():
-            return f"Prepare @{r.version} at {ballot(r.ballot)}"
+            return f"Prepare on {r.base} at {ballot(r.ballot)}"
         case Accept():
             return f"Accept {proposal(r.proposal)} at {ballot(r.ballot)}"
         case Commit():
@@ -135,7 +142,7 @@ def at_home(op: LocalOp, result: object) -> str:
         case Select():
             return f"selects: {home_result(result)}"
         case Reserve():
-            return f"reserves @{op.version}: {home_result(result)}"
+            return f"reserves on {op.base}: {home_result(result)}"
         case Conclude():
             return f"concludes {proposal(op.proposal)}: {home_result(result)}"
         case Commit():
@@ -153,17 +160,14 @@ def at_home(op: LocalOp, result: object) -> str:
 def home_result(result: object) -> str:
     match result:
         case FastVote():
-            return (
-                f"votes for its own {proposal(result.proposal)} at (1,{name(result.proposal.proposal_id.replica_id)})"
-            )
+            mine = result.fold.proposal
+            return f"votes for its own {proposal(mine)} at (1,{name(mine.home)})"
         case Reserved():
-            return f"promises itself {ballot(result.ballot)} for @{result.version}, {vote(result.vote)}"
+            return f"promises itself {ballot(result.ballot)}, {vote(result.vote)}"
         case Concluded():
             return "committed"
-        case Answered():
-            return "knows the answer"
-        case Unconfirmed():
-            return "must ask a quorum"
+        case Unfolded():
+            return "must ask a quorum" if None in result.answers else "knows the answer"
         case ReadResult():
             return f"{committed(result.committed)} ({result.source.value})"
         case AlreadyCommitted() | HigherBallot() | CommitOk() | StaleCommit() | CommitConflict() | StaleEpoch():
@@ -177,7 +181,7 @@ def outcome(o: Outcome | ReadOutcome) -> str:
         case Committed():
             replaced = "" if o.previous is None else f", replacing {proposal(o.previous)}"
             return f"Committed {proposal(o.proposal)}{replaced}, {'mine' if o.mine else 'not mine'} ({o.path.value})"
-        case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete():
+        case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete() | NotAnInteger():
             return f"{type(o).__name__}, it holds {committed(o.committed)} ({o.path.value})"
         case ConsensusFailed() | ReadFailed():
             return f"{type(o).__name__}: {o.reason}"

@@ -101,7 +101,7 @@ def describe(label: Label) -> str:
 def proposer(who: str, asked: object, result: object) -> str | None:
     match result:
         case FastVote():
-            return f"{who} votes {proposal(result.proposal)} at (1,{who}) for itself and sends Accept"
+            return f"{who} votes {proposal(result.fold.proposal)} at (1,{who}) for itself and sends Accept"
         case Reserved():
             return f"{who} promises itself {ballot(result.ballot)} with {vote(result.vote)} and sends Prepare"
         case Chosen():

@@ -1,6 +1,6 @@
 """A small world whose every reachable state can be visited: one key, a few replicas, a few writers.
 
-Every rule is production code: an acceptor's answer is `acceptor.step`, a proposer's transaction is `home.perform`, a
+Every rule is production code: an acceptor's answer is `acceptor.step`, a proposer's transaction is `local.perform`, a
 recovery's choice is `recovery.choose`, a quorum is the configuration's. Only the proposer's control flow, in production
 a generator, is written again here as explicit phases.
 
@@ -37,7 +37,7 @@ from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, Com
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId
 from epoxy.model.writes import Write
-from epoxy.protocol.keys import acceptor, operations, recovery
+from epoxy.protocol.keys import acceptor, folding, operations, recovery
 from epoxy.protocol.keys import local as home
 from epoxy_sim.keys.exhaustive_trace import Chosen, Label, NothingToCarryOn, Promises, Restarted, name, proposal
 
@@ -188,46 +188,46 @@ class Rules:
         if flow.request is None and not flow.reads:
             yield from self.begin(talk, f, column)
             return
-        yield from self.retry(talk, f, column, version_of(flow.request) if flow.request else column.state.next_version)
+        yield from self.retry(talk, f, column, base_of(flow.request) if flow.request else column.state.version)
         if talk.restarts < self.world.restarts and not flow.reads:
             yield talk.after(f, Flow(home=flow.home, life=flow.life + 1)), column, (flow.home, None, Restarted())
 
     def begin(self, talk: Talk, f: int, column: Column) -> Iterator[Outcome]:
         """Proposer, step 1."""
         flow = talk.flows[f]
-        op = operations.Select(
-            write=self.write(flow), proposal_id=flow.proposal_id, offered=0, me=flow.home, epoch=self.epoch
-        )
+        op = operations.Select(key=KEY, writes=(self.pending(flow),), me=flow.home, epoch=self.epoch)
         state, result = self.at_home(flow, column, op)
+        base = column.state.version
         match result:
             case operations.FastVote():
-                if result.proposal.version <= self.world.versions:
+                if base < self.world.versions:
                     ballot = fast_ballot(flow.home)
-                    request = Accept(key=KEY, epoch=self.epoch, ballot=ballot, proposal=result.proposal)
+                    request = Accept(key=KEY, epoch=self.epoch, ballot=ballot, proposal=result.fold.proposal)
                     voted = Column(state, column.oks).consenting(f, AcceptOk())
                     yield opened(talk, f, request), voted, (flow.home, op, result)
             case operations.Reserved():
-                if result.version <= self.world.versions and len(talk.ballots) < self.world.recoveries:
-                    yield self.prepare(talk, f, Column(state, column.oks), op, result)
+                if base < self.world.versions and len(talk.ballots) < self.world.recoveries:
+                    yield self.prepare(talk, f, Column(state, column.oks), op, result, base)
             case _:
                 assert column.state.committed is not None, "nothing else is answered at once"
                 label = (flow.home, op, result)
                 yield self.settled(talk, f, column.state.committed, label), column, label
 
-    def write(self, flow: Flow) -> Write:
+    def pending(self, flow: Flow) -> operations.PendingWrite:
         """a, b, c; and a2 for what A writes after a restart."""
         value = name(flow.home).lower() + (str(flow.life) if flow.life > 1 else "")
-        return Write(key=KEY, value=value.encode(), mutable=self.world.versions > 1)
+        write = Write(key=KEY, value=value.encode(), mutable=self.world.versions > 1)
+        return operations.PendingWrite(write=write, proposal_id=flow.proposal_id)
 
-    def retry(self, talk: Talk, f: int, column: Column, version: int) -> Iterator[Outcome]:
+    def retry(self, talk: Talk, f: int, column: Column, base: int) -> Iterator[Outcome]:
         """Proposer, step 3, above nothing in particular or above a ballot some refusal may have told of."""
         flow = talk.flows[f]
         may_prepare = len(talk.ballots) < self.world.recoveries
         for above in (NO_BALLOT, *talk.ballots) if may_prepare else (NO_BALLOT,):
-            op = operations.Reserve(key=KEY, version=version, above=above, me=flow.home, epoch=self.epoch)
+            op = operations.Reserve(key=KEY, base=base, above=above, me=flow.home, epoch=self.epoch)
             state, result = self.at_home(flow, column, op)
             if isinstance(result, operations.Reserved) and may_prepare:
-                yield self.prepare(talk, f, Column(state, column.oks), op, result)
+                yield self.prepare(talk, f, Column(state, column.oks), op, result, base)
             elif isinstance(result, AlreadyCommitted):
                 label = (flow.home, op, result)
                 yield self.settled(talk, f, result.committed, label), column, label
@@ -239,11 +239,12 @@ class Rules:
         column: Column,
         op: operations.Select | operations.Reserve,
         reserved: operations.Reserved,
+        base: int,
     ) -> Outcome:
-        request = Prepare(key=KEY, epoch=self.epoch, ballot=reserved.ballot, version=reserved.version)
+        request = Prepare(key=KEY, epoch=self.epoch, ballot=reserved.ballot, base=base)
         promised = column.consenting(f, PrepareOk(vote=reserved.vote))
         before = talk.flows[f]
-        owed = before.reads and any(decided.version == reserved.version for decided in talk.decided)
+        owed = before.reads and any(decided.base == base for decided in talk.decided)
         flow = replace(before, request=request, owed=owed)
         return talk.after(f, flow, request), promised, (flow.home, op, reserved)
 
@@ -267,13 +268,21 @@ class Rules:
     ) -> Iterator[Outcome]:
         """Proposer, step 4."""
         flow = talk.flows[f]
-        mine = home.proposal_for(self.write(flow), flow.proposal_id, request.version)
         for chosen, quorum in self.choices(flow.home, tuple(oks.items())):
             if chosen is None and flow.reads:
                 yield self.free(talk, f, column, quorum)
                 continue
-            accept = Accept(key=KEY, epoch=self.epoch, ballot=request.ballot, proposal=chosen or mine)
+            accept = Accept(
+                key=KEY, epoch=self.epoch, ballot=request.ballot, proposal=chosen or self.mine(talk, f, request.base)
+            )
             yield opened(talk, f, accept), column, (flow.home, Promises(quorum), Chosen(accept))
+
+    def mine(self, talk: Talk, f: int, base: int) -> Proposal:
+        flow = talk.flows[f]
+        committed = next((decided for decided in talk.decided if decided.version == base), None)
+        folded = folding.fold((self.pending(flow),), committed, flow.home)
+        assert isinstance(folded, operations.Fold), "a put is never refused"
+        return folded.proposal
 
     def free(self, talk: Talk, f: int, column: Column, quorum: tuple[int, ...]) -> Outcome:
         """A reader ends with "nothing was chosen": wrong, if something was before it reserved its ballot."""
@@ -370,8 +379,8 @@ def in_person(message: Message, replica_id: int) -> bool:
     return isinstance(message, Prepare) or message.ballot.is_fast
 
 
-def version_of(request: Request) -> int:
-    return request.version if isinstance(request, Prepare) else request.proposal.version
+def base_of(request: Request) -> int:
+    return request.base if isinstance(request, Prepare) else request.proposal.base
 
 
 def quorums_with(home_id: int, replicas: Sequence[int], slow: int) -> Iterator[tuple[int, ...]]:

@@ -25,7 +25,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId
 from epoxy.model.writes import Write
 from epoxy.node.members import member
-from epoxy.protocol.keys import acceptor, operations, recovery
+from epoxy.protocol.keys import acceptor, folding, operations, recovery
 from epoxy.protocol.keys import local as home
 from epoxy.protocol.members import changes, learner
 from epoxy_sim.keys.exhaustive import BrokenPromise, Exploration
@@ -236,13 +236,11 @@ class MembersSearch:
         """A first look at home, or another ballot."""
         config = self.configs[column.epoch]
         if flow.request is None and not flow.reads:
-            write = Write(key=KEY, value=name(flow.home).lower().encode())
-            proposal_id = ProposalId(flow.home, 1)
-            select = operations.Select(write=write, proposal_id=proposal_id, offered=0, me=flow.home, epoch=flow.epoch)
+            select = operations.Select(key=KEY, writes=(pending(flow),), me=flow.home, epoch=flow.epoch)
             after, result = home.perform(column.state, select, config)
             if isinstance(result, operations.FastVote):
                 ballot = fast_ballot(flow.home)
-                vote = Accept(key=KEY, epoch=flow.epoch, ballot=ballot, proposal=result.proposal)
+                vote = Accept(key=KEY, epoch=flow.epoch, ballot=ballot, proposal=result.fold.proposal)
                 voted = replace(flow, request=vote, oks=((flow.home, AcceptOk()),))
                 at_home = self.with_column(state, flow.home, MembersColumn(column.epoch, after))
                 yield self.with_flow(at_home, f, voted, vote), (flow.home, select, result)
@@ -252,10 +250,10 @@ class MembersSearch:
 
     def retry(self, state: State, f: int, flow: MembersFlow, column: MembersColumn) -> Iterator[Step]:
         for above in (NO_BALLOT, *self.rest(state).ballots):
-            reserve = operations.Reserve(key=KEY, version=1, above=above, me=flow.home, epoch=flow.epoch)
+            reserve = operations.Reserve(key=KEY, base=0, above=above, me=flow.home, epoch=flow.epoch)
             after, result = home.perform(column.state, reserve, self.configs[column.epoch])
             if isinstance(result, operations.Reserved):
-                ask = Prepare(key=KEY, epoch=flow.epoch, ballot=result.ballot, version=1)
+                ask = Prepare(key=KEY, epoch=flow.epoch, ballot=result.ballot, base=0)
                 owed = flow.reads and self.rest(state).decided is not None
                 asked = replace(flow, request=ask, oks=((flow.home, PrepareOk(vote=result.vote)),), owed=owed)
                 at_home = self.with_column(state, flow.home, MembersColumn(column.epoch, after))
@@ -287,9 +285,8 @@ class MembersSearch:
     def choose(self, state: State, f: int, flow: MembersFlow, request: Prepare) -> Iterator[Step]:
         """From any quorum of the promises at hand."""
         config = self.configs[flow.epoch]
-        mine = Proposal(
-            value=name(flow.home).lower().encode(), version=1, mutable=False, proposal_id=ProposalId(flow.home, 1)
-        )
+        mine = folding.fold((pending(flow),), None, flow.home)
+        assert isinstance(mine, operations.Fold), "the key is fresh"
         seen: set[Proposal | None] = set()
         for quorum in self.quorums(flow):
             promises = {i: ok.vote for i, ok in flow.oks if i in quorum and isinstance(ok, PrepareOk)}
@@ -301,7 +298,7 @@ class MembersSearch:
             if chosen is None and flow.reads:
                 yield self.free(state, f, flow, quorum)
                 continue
-            accept = Accept(key=KEY, epoch=flow.epoch, ballot=request.ballot, proposal=chosen or mine)
+            accept = Accept(key=KEY, epoch=flow.epoch, ballot=request.ballot, proposal=chosen or mine.proposal)
             asking = replace(flow, request=accept, oks=())
             yield self.with_flow(state, f, asking, accept), (flow.home, Promises(quorum), Chosen(accept))
 
@@ -357,6 +354,11 @@ class MembersSearch:
         vote = column.state.vote
         unsettled = vote is not None and vote.epoch < JOINT and recovery.still_counts(vote, joint)
         return column.state.committed is not None or (unsettled and not freed)
+
+
+def pending(flow: MembersFlow) -> operations.PendingWrite:
+    write = Write(key=KEY, value=name(flow.home).lower().encode())
+    return operations.PendingWrite(write=write, proposal_id=ProposalId(flow.home, 1))
 
 
 def subsets(replicas: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -348,7 +348,7 @@ class Walk:
         self.begun.add(me)
         after, result = local.perform(self.states[me], op, self.world.config)
         if isinstance(result, operations.Reserved):
-            self.reserved.add((result.version, result.ballot))
+            self.reserved.add((self.states[me].version, result.ballot))
         if len(self.reserved) <= self.world.recoveries:
             self.states[me] = after
         return result
