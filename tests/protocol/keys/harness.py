@@ -7,6 +7,8 @@ recorded: every scripted event is one, and a script that is not used up is an er
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.messages import (
@@ -20,11 +22,11 @@ from epoxy.model.messages import (
 )
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
-from epoxy.model.writes import ReadResult, Source
+from epoxy.model.writes import Committed, Path, ReadResult, Source, Write
 from epoxy.protocol.effects import Adopt, Also, Answer, Context, Event, Expired, Local, Next, Open, Timing
 from epoxy.protocol.keys import acceptor, local
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
-from epoxy.protocol.keys.operations import Cache, LocalOp, Peek
+from epoxy.protocol.keys.operations import NOT_EXPOSED, Cache, Fold, LocalOp, Peek, PendingWrite, Select
 
 T = TypeVar("T")
 
@@ -64,8 +66,18 @@ def fast_vote(proposal: Proposal, epoch: int = 1) -> Vote:
     return vote_at(proposal, Ballot(1, proposal.proposal_id.replica_id), epoch)
 
 
-def prepare(ballot: Ballot, version: int = 1, epoch: int = 1) -> Prepare:
-    return Prepare(key=KEY, epoch=epoch, ballot=ballot, version=version)
+def prepare(ballot: Ballot, base: int = 0, epoch: int = 1) -> Prepare:
+    return Prepare(key=KEY, epoch=epoch, ballot=ballot, base=base)
+
+
+def waiting(write: Write, *, by: int = A, nonce: int = 1, floor: int = NOT_EXPOSED, lost: int = 0) -> PendingWrite:
+    return PendingWrite(write=write, proposal_id=ProposalId(by, nonce), floor=floor, lost=lost)
+
+
+def fold_of(proposal: Proposal, base: Proposal | None = None) -> Fold:
+    """Of one write."""
+    won = Committed(proposal=proposal, mine=True, path=Path.FAST, previous=base)
+    return Fold(proposal=proposal, answers=(won,), base=base)
 
 
 def accept(proposal: Proposal, ballot: Ballot, epoch: int = 1) -> Accept:
@@ -141,7 +153,7 @@ class Bench:
             assert events, f"the script ends here, the flow does not: {self.effects}"
             event = events.pop(0)
             return event(self) if callable(event) else event
-        self.effects.append(effect)
+        self.effects.append(as_yielded(effect))
         if isinstance(effect, Open):
             self._asked = dict(effect.envelopes)
         return self._perform(effect) if isinstance(effect, Local) else None
@@ -181,6 +193,13 @@ class Bench:
         (request,) = self._asked[self.me]
         assert isinstance(request, KeyRequest)
         return Answer(self.me, self.receive(request))
+
+
+def as_yielded(effect: Effect) -> Effect:
+    """A copy that what happens to the pending writes later does not change."""
+    if isinstance(effect, Local) and isinstance(effect.op, Select):
+        return Local(replace(effect.op, writes=tuple(replace(pending) for pending in effect.op.writes)))
+    return effect
 
 
 Scripted = Event | Callable[[Bench], Event]

@@ -43,7 +43,7 @@ def unchanged(state: KeyState, message: KeyRequest, reply: Reply) -> None:
 def test_rule_1_an_immutable_key_is_decided_for_every_version(version: int) -> None:
     state = KeyState(committed=APPLE)
     reply = AlreadyCommitted(committed=APPLE)
-    unchanged(state, prepare(Ballot(9, B), version), reply)
+    unchanged(state, prepare(Ballot(9, B), version - 1), reply)
     unchanged(state, accept(prop(b"x", version), Ballot(1, A)), reply)
     unchanged(state, accept(prop(b"x", version), Ballot(9, A)), reply)
 
@@ -51,7 +51,7 @@ def test_rule_1_an_immutable_key_is_decided_for_every_version(version: int) -> N
 @pytest.mark.parametrize("version", [1, 2])
 def test_rule_1_a_mutable_key_is_decided_up_to_its_version(version: int) -> None:
     reply = AlreadyCommitted(committed=TWO, lineage=(Settled(1, ONE.proposal_id),))
-    unchanged(AT_TWO, prepare(Ballot(9, B), version), reply)
+    unchanged(AT_TWO, prepare(Ballot(9, B), version - 1), reply)
     unchanged(AT_TWO, accept(prop(b"x", version, mutable=True), Ballot(9, A)), reply)
 
 
@@ -64,7 +64,7 @@ def test_rule_1_a_legacy_value_is_committed_for_the_acceptor_too() -> None:
 
 
 def test_rule_2_a_replica_that_missed_a_commit_says_so() -> None:
-    unchanged(FRESH, prepare(Ballot(2, B), version=2), Behind(version=0))
+    unchanged(FRESH, prepare(Ballot(2, B), base=1), Behind(version=0))
     unchanged(FRESH, accept(TWO, Ballot(1, B)), Behind(version=0))
     unchanged(AT_TWO, accept(prop(b"4", 4, mutable=True), Ballot(5, B)), Behind(version=2))
 
@@ -268,7 +268,7 @@ classic = st.builds(Ballot, st.integers(2, 6), st.integers(1, 3))
 proposals = st.builds(contender, versions, by=st.integers(1, 3), nonce=st.integers(1, 2))
 epochs = st.sampled_from([1, 2, 2, 2, 2, 3])
 messages: st.SearchStrategy[KeyRequest] = st.one_of(
-    st.builds(prepare, classic, versions, epochs),
+    st.builds(prepare, classic, st.integers(0, LAST_VERSION - 1), epochs),
     st.builds(lambda p, e: accept(p, Ballot(1, p.proposal_id.replica_id), e), proposals, epochs),
     st.builds(accept, proposals, classic, epochs),
     st.builds(lambda v: commit(decided(v)), st.integers(1, LAST_VERSION - 1)),
@@ -327,7 +327,7 @@ def test_learning_twice_is_learning_once(sequence: list[KeyRequest], version: in
 @given(sequences)
 def test_promise_and_vote_belong_to_the_next_version(sequence: list[KeyRequest]) -> None:
     for before, _, after, _ in walk(sequence):
-        assert after.vote is None or after.vote.proposal.version == after.next_version
+        assert after.vote is None or after.vote.proposal.base == after.version
         assert after.version == before.version or after.is_untouched
 
 
@@ -342,7 +342,7 @@ def test_a_promise_never_changes_the_vote_nor_a_refusal_anything(sequence: list[
 def test_no_reply_reveals_a_vote_of_another_version(sequence: list[KeyRequest]) -> None:
     for before, _, _, reply in walk(sequence):
         if isinstance(reply, PrepareOk | ReadOk) and reply.vote is not None:
-            assert reply.vote.proposal.version == before.next_version
+            assert reply.vote.proposal.base == before.version
 
 
 @given(sequences)

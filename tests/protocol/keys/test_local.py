@@ -4,11 +4,11 @@ import pytest
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import AlreadyCommitted, CommitConflict, CommitOk, HigherBallot, StaleEpoch
-from epoxy.model.records import FRESH, KeyState, ProposalId, Settled
+from epoxy.model.records import FRESH, KeyState, Settled
 from epoxy.model.writes import Committed, ExpectedValueDoesNotMatch, Path, Write
 from epoxy.protocol.keys.local import perform
 from epoxy.protocol.keys.operations import (
-    Answered,
+    NOT_EXPOSED,
     Conclude,
     Concluded,
     FastVote,
@@ -16,9 +16,9 @@ from epoxy.protocol.keys.operations import (
     Reserve,
     Reserved,
     Select,
-    Unconfirmed,
+    Unfolded,
 )
-from tests.protocol.keys.harness import KEY, A, B, C, commit, config_of, fast_vote, prop, vote_at
+from tests.protocol.keys.harness import KEY, A, B, C, commit, config_of, fast_vote, fold_of, prop, vote_at, waiting
 
 CONFIG = config_of()
 MINE, OTHERS = prop(b"mine", by=A), prop(b"others", by=C)
@@ -27,12 +27,12 @@ PUT = Write(key=KEY, value=b"mine", mutable=True)
 ONE, TWO = (prop(b"%d" % version, version, by=B, nonce=9, mutable=True) for version in (1, 2))
 
 
-def select(write: Write = RESERVE, *, offered: int = 0, epoch: int = 1) -> Select:
-    return Select(write=write, proposal_id=ProposalId(A, 1), offered=offered, me=A, epoch=epoch)
+def select(write: Write = RESERVE, *, floor: int = NOT_EXPOSED, epoch: int = 1) -> Select:
+    return Select(key=KEY, writes=(waiting(write, floor=floor),), me=A, epoch=epoch)
 
 
-def reserve(version: int = 1, above: Ballot = NO_BALLOT, epoch: int = 1) -> Reserve:
-    return Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch)
+def reserve(base: int = 0, above: Ballot = NO_BALLOT, epoch: int = 1) -> Reserve:
+    return Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch)
 
 
 def conclude(epoch: int = 1) -> Conclude:
@@ -41,30 +41,30 @@ def conclude(epoch: int = 1) -> Conclude:
 
 def test_select_votes_for_itself_on_a_fresh_key() -> None:
     after = KeyState(vote=fast_vote(MINE))
-    assert perform(FRESH, select(), CONFIG) == (after, FastVote(proposal=MINE, base=None))
+    assert perform(FRESH, select(), CONFIG) == (after, FastVote(fold=fold_of(MINE)))
 
 
 def test_select_votes_for_the_next_version_of_a_register() -> None:
     mine = prop(b"mine", 3, by=A, mutable=True)
     before = KeyState(committed=TWO, lineage=(Settled(1, ONE.proposal_id),))
     after = KeyState(committed=TWO, lineage=before.lineage, vote=fast_vote(mine))
-    assert perform(before, select(PUT), CONFIG) == (after, FastVote(proposal=mine, base=TWO))
+    assert perform(before, select(PUT), CONFIG) == (after, FastVote(fold=fold_of(mine, TWO)))
 
 
 def test_select_answers_an_immutable_key_at_once() -> None:
     taken = KeyState(committed=OTHERS)
-    answer = Answered(ExpectedValueDoesNotMatch(committed=OTHERS, path=Path.LOCAL))
+    answer = Unfolded((ExpectedValueDoesNotMatch(committed=OTHERS, path=Path.LOCAL),))
     assert perform(taken, select(), CONFIG) == (taken, answer)
     same = KeyState(committed=prop(b"mine", by=C))
     assert perform(same, select(), CONFIG) == (
         same,
-        Answered(Committed(proposal=prop(b"mine", by=C), mine=False, path=Path.LOCAL)),
+        Unfolded((Committed(proposal=prop(b"mine", by=C), mine=False, path=Path.LOCAL),)),
     )
 
 
 def test_select_asks_a_quorum_where_home_may_be_behind() -> None:
     before = KeyState(committed=ONE)
-    assert perform(before, select(RESERVE), CONFIG) == (before, Unconfirmed())
+    assert perform(before, select(RESERVE), CONFIG) == (before, Unfolded((None,)))
 
 
 @pytest.mark.parametrize(
@@ -80,31 +80,32 @@ def test_select_asks_a_quorum_where_home_may_be_behind() -> None:
 )
 def test_select_reserves_a_classic_ballot_once_anything_is_in_flight(before: KeyState, ballot: Ballot) -> None:
     after = KeyState(promised=ballot, vote=before.vote)
-    assert perform(before, select(), CONFIG) == (after, Reserved(ballot=ballot, version=1, vote=before.vote, base=None))
+    expected = Reserved(ballot=ballot, vote=before.vote, fold=fold_of(MINE))
+    assert perform(before, select(), CONFIG) == (after, expected)
 
 
 def test_select_settles_what_was_offered_before_it_judges() -> None:
     before = KeyState(committed=OTHERS)
-    assert perform(before, select(offered=1), CONFIG) == (before, AlreadyCommitted(committed=OTHERS))
+    assert perform(before, select(floor=0), CONFIG) == (before, AlreadyCommitted(committed=OTHERS))
     register = KeyState(committed=TWO, lineage=(Settled(1, ONE.proposal_id),))
     settled = AlreadyCommitted(committed=TWO, lineage=register.lineage)
-    assert perform(register, select(PUT, offered=1), CONFIG) == (register, settled)
-    assert perform(register, select(PUT, offered=2), CONFIG) == (register, settled)
+    assert perform(register, select(PUT, floor=0), CONFIG) == (register, settled)
+    assert perform(register, select(PUT, floor=1), CONFIG) == (register, settled)
 
 
 def test_select_goes_on_with_what_was_offered_and_is_still_open() -> None:
     mine = prop(b"mine", 3, by=A, mutable=True)
     before = KeyState(committed=TWO, vote=fast_vote(mine))
     after = KeyState(committed=TWO, vote=fast_vote(mine), promised=Ballot(2, A))
-    expected = Reserved(ballot=Ballot(2, A), version=3, vote=fast_vote(mine), base=TWO)
-    assert perform(before, select(PUT, offered=3), CONFIG) == (after, expected)
+    expected = Reserved(ballot=Ballot(2, A), vote=fast_vote(mine), fold=fold_of(mine, TWO))
+    assert perform(before, select(PUT, floor=2), CONFIG) == (after, expected)
 
 
 def test_reserve_goes_above_everything_seen_here_and_elsewhere() -> None:
     before = KeyState(promised=Ballot(3, C), vote=fast_vote(OTHERS))
     for above, ballot in [(NO_BALLOT, Ballot(4, A)), (Ballot(3, B), Ballot(4, A)), (Ballot(8, B), Ballot(9, A))]:
         after = KeyState(promised=ballot, vote=before.vote)
-        expected = (after, Reserved(ballot=ballot, version=1, vote=before.vote, base=None))
+        expected = (after, Reserved(ballot=ballot, vote=before.vote))
         assert perform(before, reserve(above=above), CONFIG) == expected
 
 
@@ -119,14 +120,14 @@ def test_reserve_never_gives_one_ballot_twice() -> None:
 
 def test_reserve_of_a_decided_instance_tells_the_decision() -> None:
     before = KeyState(committed=TWO, lineage=(Settled(1, ONE.proposal_id),))
-    for version in (1, 2):
+    for base in (0, 1):
         expected = (before, AlreadyCommitted(committed=TWO, lineage=before.lineage))
-        assert perform(before, reserve(version), CONFIG) == expected
+        assert perform(before, reserve(base), CONFIG) == expected
 
 
 def test_reserve_beyond_the_next_version_is_a_bug() -> None:
     with pytest.raises(AssertionError):
-        perform(FRESH, reserve(version=2), CONFIG)
+        perform(FRESH, reserve(base=1), CONFIG)
 
 
 def test_conclude_commits_what_a_fast_quorum_voted_for() -> None:

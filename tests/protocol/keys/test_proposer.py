@@ -25,12 +25,13 @@ from epoxy.model.writes import (
     ImmutableKey,
     NothingToDelete,
     Path,
+    Refused,
     VersionMismatch,
     Write,
 )
 from epoxy.protocol.effects import Adopt, Answer, Local, Pause, Tell
 from epoxy.protocol.keys.effects import Requests
-from epoxy.protocol.keys.operations import Conclude, LocalOp, Reserve, Select
+from epoxy.protocol.keys.operations import NOT_EXPOSED, Conclude, LocalOp, Reserve, Select
 from epoxy.protocol.keys.proposer import MAX_ROUNDS_LOST, propose
 from tests.protocol.keys.harness import (
     EXPIRED,
@@ -53,6 +54,7 @@ from tests.protocol.keys.harness import (
     prop,
     read,
     vote_at,
+    waiting,
 )
 
 FAST = Ballot(1, A)
@@ -73,16 +75,16 @@ def theirs(version: int, value: bytes | None = b"theirs", *, mutable: bool = Tru
     return prop(value, version, by=C, nonce=50 + version, mutable=mutable)
 
 
-def select(write: Write, *, offered: int = 0, epoch: int = 1) -> Local[LocalOp]:
-    return Local(Select(write=write, proposal_id=ProposalId(A, 1), offered=offered, me=A, epoch=epoch))
+def select(write: Write, *, floor: int = NOT_EXPOSED, lost: int = 0, epoch: int = 1) -> Local[LocalOp]:
+    return Local(Select(key=KEY, writes=(waiting(write, floor=floor, lost=lost),), me=A, epoch=epoch))
 
 
 def conclude(proposal: Proposal) -> Local[LocalOp]:
     return Local(Conclude(key=KEY, proposal=proposal, epoch=1))
 
 
-def reserve(version: int = 1, above: Ballot = NO_BALLOT, epoch: int = 1) -> Local[LocalOp]:
-    return Local(Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch))
+def reserve(base: int = 0, above: Ballot = NO_BALLOT, epoch: int = 1) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch))
 
 
 def telling(proposal: Proposal, epoch: int = 1) -> Tell[Requests]:
@@ -151,7 +153,7 @@ def test_a_loser_that_finished_the_winner_says_whose_value_won() -> None:
         asking(accept(OTHERS, Ballot(2, A)), A, B, C),
         Local(commit(OTHERS)),
         telling(OTHERS),
-        select(RESERVE),
+        select(RESERVE, lost=1),
     ]
 
 
@@ -164,7 +166,7 @@ def test_an_equal_value_of_another_write_is_committed_but_not_mine() -> None:
         select(RESERVE),
         asking_fast(accept(MINE, FAST), B, C),
         Local(commit(equal)),
-        select(RESERVE),
+        select(RESERVE, floor=1, lost=1),
     ]
 
 
@@ -214,7 +216,7 @@ def test_an_overwrite_that_lost_its_version_starts_again_at_the_next() -> None:
         select(PUT),
         asking_fast(accept(put(1), FAST), B, C),
         Local(commit(theirs(1))),
-        select(PUT),
+        select(PUT, floor=1, lost=1),
         asking_fast(accept(put(2), FAST), B, C),
         conclude(put(2)),
         telling(put(2)),
@@ -247,13 +249,13 @@ OVERTAKEN = Answer(B, decided(theirs(30), Settled(29, ProposalId(B, 1))))
 def test_a_write_overtaken_too_long_ago_cannot_be_told_no() -> None:
     bench = Bench()
     result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(B, remembers()), Answer(C, remembers()))
-    assert result == ConsensusFailed(reason="overtaken: no replica remembers whose version 1 was")
+    assert result == ConsensusFailed(reason="overtaken: no replica remembers what followed version 0")
 
 
 def test_the_question_for_the_winner_ends_with_its_timer() -> None:
     bench = Bench()
     result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(C, remembers()), EXPIRED)
-    assert result == ConsensusFailed(reason="overtaken: no replica remembers whose version 1 was")
+    assert result == ConsensusFailed(reason="overtaken: no replica remembers what followed version 0")
 
 
 def test_what_one_replica_slept_through_another_remembers() -> None:
@@ -319,7 +321,7 @@ def test_a_version_that_home_missed_is_brought_home_and_built_upon() -> None:
         select(cas(3)),
         asking(read(), A, B, C),
         Local(commit(theirs(3))),
-        select(cas(3)),
+        select(cas(3), lost=1),
         asking_fast(accept(put(4), FAST), B, C),
         conclude(put(4)),
         telling(put(4)),
@@ -334,14 +336,14 @@ def test_the_loser_of_a_race_is_told_the_winner() -> None:
         select(cas(1)),
         asking_fast(accept(put(2), FAST), B, C),
         Local(commit(theirs(2))),
-        select(cas(1)),
+        select(cas(1), floor=2, lost=1),
     ]
 
 
 def test_no_quorum_to_confirm_with_fails() -> None:
     bench = Bench()
     result = bench.run(propose(cas(3), bench.context()), *[EXPIRED] * 11)
-    assert result == ConsensusFailed(reason="no quorum after 10 retries")
+    assert result == Refused(reason="no quorum after 10 retries"), "definite: nothing was put forward"
 
 
 # Deleting, and reserving what was deleted
@@ -364,7 +366,7 @@ def test_deleting_what_home_has_not_heard_of_yet() -> None:
     bench = Bench()
     result = bench.run(propose(DELETE, bench.context()), own, Answer(C, holding(LIVE)), Answer(C, OK))
     assert result == won(put(2, None), Path.SLOW, previous=LIVE)
-    assert bench.effects[:4] == [select(DELETE), asking(read(), A, B, C), Local(commit(LIVE)), select(DELETE)]
+    assert bench.effects[:4] == [select(DELETE), asking(read(), A, B, C), Local(commit(LIVE)), select(DELETE, lost=1)]
 
 
 def test_reserving_over_a_tombstone_takes_the_name_for_ever() -> None:
@@ -386,7 +388,7 @@ def test_reserving_a_name_deleted_elsewhere() -> None:
     gone = theirs(2, None)
     result = bench.run(propose(RESERVE, bench.context()), own, Answer(B, holding(gone)), Answer(B, OK))
     assert result == won(prop(b"mine", 3, by=A), Path.SLOW, previous=gone)
-    assert bench.effects[2:4] == [Local(commit(gone)), select(RESERVE)]
+    assert bench.effects[2:4] == [Local(commit(gone)), select(RESERVE, lost=1)]
 
 
 def test_a_confirmation_finishes_what_is_in_flight_first() -> None:
@@ -422,7 +424,7 @@ def test_a_stale_epoch_is_adopted_and_the_write_begins_again_with_prepare() -> N
         select(RESERVE),
         asking_fast(accept(MINE, FAST), B, C),
         Local(Adopt(config=TWO)),
-        select(RESERVE, offered=1, epoch=2),
+        select(RESERVE, floor=0, lost=1, epoch=2),
         asking(prepare(Ballot(2, A), epoch=2), B, C),
         asking(accept(MINE, Ballot(2, A), epoch=2), A, B, C),
         Local(commit(MINE, epoch=2)),
@@ -443,7 +445,7 @@ def test_what_was_offered_in_the_old_epoch_is_settled_first(settled: Proposal, e
     bench = Bench()
     result = bench.run(propose(cas(0), bench.context()), after(commit(settled), Answer(B, StaleEpoch(config=TWO))))
     assert result == expected
-    assert bench.effects[2:4] == [Local(Adopt(config=TWO)), select(cas(0), offered=1, epoch=2)]
+    assert bench.effects[2:4] == [Local(Adopt(config=TWO)), select(cas(0), floor=0, lost=1, epoch=2)]
 
 
 def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
@@ -455,7 +457,7 @@ def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
 
     events: list[Scripted] = [adopt_then_ok, Answer(B, PROMISE), own, Answer(B, OK)]
     assert bench.run(propose(RESERVE, bench.context()), *events) == won(MINE, Path.SLOW)
-    assert bench.effects[2:5] == [conclude(MINE), Local(Adopt(config=TWO)), select(RESERVE, offered=1, epoch=2)]
+    assert bench.effects[2:5] == [conclude(MINE), Local(Adopt(config=TWO)), select(RESERVE, floor=0, lost=1, epoch=2)]
 
 
 def test_fast_votes_of_a_sealed_epoch_do_not_bind_the_new_one() -> None:
@@ -482,5 +484,6 @@ def test_no_write_is_acknowledged_without_a_quorum(state: KeyState, reply: Reply
     rounds = 12 if state.is_untouched else 11
     events = [Answer(replica, reply) for _ in range(rounds) for replica in (B, C)]
     result = bench.run(propose(RESERVE, bench.context()), *events)
-    assert result == ConsensusFailed(reason="no quorum after 10 retries")
+    told = ConsensusFailed if state.is_untouched else Refused
+    assert result == told(reason="no quorum after 10 retries"), "definite if nothing was put forward"
     assert bench.state.committed is None

@@ -62,8 +62,8 @@ def peek(*, use_cache: bool) -> Local[LocalOp]:
     return Local(Peek(key=KEY, use_cache=use_cache))
 
 
-def reserve(version: int = 1, above: Ballot = NO_BALLOT) -> Local[LocalOp]:
-    return Local(Reserve(key=KEY, version=version, above=above, me=A, epoch=1))
+def reserve(base: int = 0, above: Ballot = NO_BALLOT) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=1))
 
 
 # Optimistic and skip_cache
@@ -213,8 +213,8 @@ def test_home_learns_the_version_before_it_finishes_the_next() -> None:
     assert bench.effects[:4] == [
         ASKED,
         Local(commit(TWO)),
-        reserve(version=3),
-        asking(prepare(Ballot(2, A), version=3), B, C),
+        reserve(base=2),
+        asking(prepare(Ballot(2, A), base=2), B, C),
     ]
     assert bench.state == KeyState(committed=three, lineage=(Settled(2, TWO.proposal_id),))
 

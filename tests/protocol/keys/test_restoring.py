@@ -110,7 +110,7 @@ def test_a_refused_ballot_is_followed_by_a_higher_one(phase: int) -> None:
     script += refused if phase == 1 else [*promises, *refused]
     assert run(bench, *script, *promises, Answer(B, OK), Answer(C, OK), retries=1) == found(TWO)
     assert [effect for effect in bench.effects if isinstance(effect, Pause)] != []
-    assert asking(prepare(Ballot(8, A), 2), B, C) in bench.effects
+    assert asking(prepare(Ballot(8, A), 1), B, C) in bench.effects
 
 
 def test_without_a_quorum_for_the_recovery_it_ends() -> None:
@@ -123,7 +123,7 @@ def test_it_begins_above_the_ballots_this_replica_has_seen() -> None:
     bench = Bench()
     script = [Answer(B, holding(ONE, vote)), Answer(C, holding(ONE)), Answer(B, AlreadyCommitted(committed=TWO))]
     run(bench, *script, above=highest_seen(Ballot(4, C), vote))
-    assert bench.effects[-1] == asking(prepare(Ballot(5, A), 2), B, C)
+    assert bench.effects[-1] == asking(prepare(Ballot(5, A), 1), B, C)
 
 
 def test_a_replica_that_missed_the_version_before_is_sent_it() -> None:
@@ -131,7 +131,7 @@ def test_a_replica_that_missed_the_version_before_is_sent_it() -> None:
     bench = Bench()
     script = [Answer(B, holding(ONE, vote)), Answer(C, holding()), Answer(C, Behind(version=0))]
     run(bench, *script, Answer(B, AlreadyCommitted(committed=TWO)))
-    assert again(C, commit(ONE), prepare(SECOND, 2)) in bench.effects
+    assert again(C, commit(ONE), prepare(SECOND, 1)) in bench.effects
 
 
 def test_a_newer_epoch_is_adopted_and_asked_again() -> None:

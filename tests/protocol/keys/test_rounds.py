@@ -45,6 +45,7 @@ from tests.protocol.keys.harness import (
     commit,
     config_of,
     fast_vote,
+    fold_of,
     own,
     prepare,
     prop,
@@ -56,17 +57,17 @@ MINE, OTHERS = prop(b"mine", by=A), prop(b"others", by=C)
 ONE = prop(b"one", 1, by=B, nonce=9, mutable=True)
 TWO = prop(b"two", 2, by=A, mutable=True)
 FAST = Ballot(1, A)
-INSTANCE = KeyInstance(key=KEY, version=1, base=None)
-SECOND = KeyInstance(key=KEY, version=2, base=ONE)
+INSTANCE = KeyInstance(key=KEY, base=None)
+SECOND = KeyInstance(key=KEY, base=ONE)
 VOTED = KeyState(vote=fast_vote(MINE))
-START = FastVote(proposal=MINE, base=None)
+START = FastVote(fold=fold_of(MINE))
 OK = AcceptOk()
 PROMISE = PrepareOk(vote=None)
 NO = Failed(reason="connection reset")
 
 
-def reserve(above: Ballot = NO_BALLOT, version: int = 1, epoch: int = 1) -> Local[LocalOp]:
-    return Local(Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch))
+def reserve(above: Ballot = NO_BALLOT, base: int = 0, epoch: int = 1) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch))
 
 
 def concluding() -> Local[LocalOp]:
@@ -81,7 +82,7 @@ def refused(counter: int, by: int = C) -> HigherBallot:
 
 
 def offer(proposal: Proposal) -> OwnProposal:
-    return OwnProposal(proposal=proposal)
+    return OwnProposal(fold=fold_of(proposal), writes=())
 
 
 @pytest.mark.parametrize("reply", [NO, Behind(version=0), refused(2), EpochAhead(epoch=1), StaleCommit(version=3)])
@@ -286,7 +287,7 @@ def test_already_committed_at_home_when_reserving() -> None:
 
 def test_a_reservation_made_by_the_selection_is_used() -> None:
     bench = Bench(KeyState(promised=Ballot(5, A)))
-    held = Reserved(ballot=Ballot(5, A), version=1, vote=None, base=None)
+    held = Reserved(ballot=Ballot(5, A), vote=None, fold=fold_of(MINE))
     bench.run(decide(bench.context(), INSTANCE, offer(MINE), held), Answer(C, PROMISE), own, Answer(C, OK))
     assert bench.effects[0] == asking(prepare(Ballot(5, A)), B, C)
 
@@ -332,7 +333,7 @@ def test_a_recovery_without_a_value_carries_on_what_it_finds() -> None:
 
 def test_a_classic_round_helps_those_behind_in_both_phases() -> None:
     bench = Bench(KeyState(committed=ONE))
-    ask, vote = prepare(Ballot(2, A), version=2), accept(TWO, Ballot(2, A))
+    ask, vote = prepare(Ballot(2, A), base=1), accept(TWO, Ballot(2, A))
     events: list[Scripted] = [
         *(Answer(B, Behind(version=0)), Answer(B, PROMISE)),
         *(Answer(C, Behind(version=0)), Answer(C, OK), Answer(B, OK)),
@@ -340,7 +341,7 @@ def test_a_classic_round_helps_those_behind_in_both_phases() -> None:
     result = bench.run(classic_rounds(bench.context(), SECOND, offer(TWO), None), *events)
     assert result == Decision(committed=TWO, path=Path.SLOW)
     assert bench.effects == [
-        reserve(version=2),
+        reserve(base=1),
         asking(ask, B, C),
         again(B, commit(ONE), ask),
         asking(vote, A, B, C),
