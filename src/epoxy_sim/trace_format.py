@@ -34,11 +34,12 @@ def say(thing: object) -> str:
         case ProposalId(replica_id, nonce):
             return f"{NAMES[replica_id]}#{nonce & 0xFFFF:04x}"  # enough to tell the few writes of a trace apart
         case Proposal():
-            return f"{say_value(thing.value)} v{thing.version} of {say(thing.proposal_id)}"
+            proposer = f" by {NAMES[thing.proposer]}" if thing.proposer else ""
+            return f"{say_value(thing.value)} {say_versions(thing)} of {say_ids(thing)}{proposer}"
         case Vote():
             return f"{say(thing.proposal)} at {say(thing.ballot)}"
-        case Settled(version, proposal_id):
-            return f"v{version} {say(proposal_id)}"
+        case Settled():
+            return f"{say_versions(thing)} {say_ids(thing)}"
         case ClusterConfig():
             return say_config(thing)
         case tuple():
@@ -49,6 +50,15 @@ def say(thing: object) -> str:
             return say_struct(thing)
         case _:
             return str(thing)
+
+
+def say_versions(decision: Proposal | Settled) -> str:
+    """As `v4`; those of a fold as `v3-5`."""
+    return f"v{decision.base + 1}-{decision.version}" if decision.folded else f"v{decision.version}"
+
+
+def say_ids(decision: Proposal | Settled) -> str:
+    return ", ".join(map(say, (*decision.folded, decision.proposal_id)))
 
 
 def say_value(value: bytes | None) -> str:

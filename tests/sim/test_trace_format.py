@@ -3,7 +3,7 @@
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Prepare, PrepareOk
-from epoxy.model.records import KeyState, Proposal, ProposalId, Vote
+from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
 from epoxy_sim.simulation import Failure
 from epoxy_sim.trace_format import condense, say, until_blamed
 
@@ -16,12 +16,20 @@ def test_records_in_a_few_words() -> None:
     assert say(MINE) == "'x' v2 of A#bcde"
     assert say(Vote(ballot=Ballot(2, 3), proposal=MINE, epoch=1)) == "'x' v2 of A#bcde at (2,C)"
     assert say(KeyState()) == "nothing"
-    assert say(Prepare(key=b"k", epoch=1, ballot=Ballot(2, 1), version=1)) == "Prepare ballot (2,A) version 1"
+    assert say(Prepare(key=b"k", epoch=1, ballot=Ballot(2, 1), base=1)) == "Prepare ballot (2,A) base 1"
     assert say(PrepareOk(vote=None)) == "PrepareOk"
 
 
+def test_a_fold_names_its_writes_oldest_first() -> None:
+    folded = (ProposalId(2, 7), ProposalId(1, 8))
+    fold = Proposal(value=b"x", version=5, mutable=True, proposal_id=ProposalId(1, 9), folded=folded, proposer=3)
+    assert say(fold) == "'x' v3-5 of B#0007, A#0008, A#0009 by C"
+    assert say(Settled(5, ProposalId(1, 9), folded)) == "v3-5 B#0007, A#0008, A#0009"
+    assert say(Settled(5, ProposalId(1, 9))) == "v5 A#0009"
+
+
 def test_a_later_epoch_is_shown() -> None:
-    assert say(Prepare(key=b"k", epoch=4, ballot=Ballot(2, 1), version=1)) == "Prepare epoch 4 ballot (2,A) version 1"
+    assert say(Prepare(key=b"k", epoch=4, ballot=Ballot(2, 1), base=1)) == "Prepare epoch 4 ballot (2,A) base 1"
     assert say(first_epoch((1, 2, 4))) == "epoch 1 of ABD"
 
 

@@ -55,7 +55,7 @@ def step(
 
 
 def prepare(counter: int, by: int = 1, *, key: bytes = KEY) -> Prepare:
-    return Prepare(key=key, epoch=1, ballot=Ballot(counter, by), version=1)
+    return Prepare(key=key, epoch=1, ballot=Ballot(counter, by), base=0)
 
 
 def proposal(value: bytes = b"v", version: int = 1, *, by: int = 1, mutable: bool = False) -> Proposal:
