@@ -22,6 +22,8 @@ class Running(Struct, kw_only=True, eq=False):
     inbox: list[Event] = msgspec.field(default_factory=list)
     watching: tuple[InstanceId, ...] = ()
     pause: Pause | None = None
+    awaits: Also[Any] | None = None
+    """The commit that ends its round."""
 
     def waits_for(self, round_number: int) -> bool:
         return self.round == round_number and self.pause is None
@@ -65,8 +67,14 @@ class FlowTable(Table):
                 return self.perform_local(running.owner, effect.op)
             case Open():
                 running.round += 1
+                running.awaits = None
                 running.inbox.clear()
                 self.send(running, "asks", effect.envelopes)
+            case Also() if effect.key is not None:
+                running.awaits = effect
+                if effect.envelopes:
+                    self.send(running, "asks, too,", effect.envelopes)
+                self.say(f"{name(running.owner)} waits for the commit of @{effect.version}")
             case Also():
                 self.send(running, "asks again", effect.envelopes)
             case Tell():
@@ -81,7 +89,11 @@ class FlowTable(Table):
         if running.pause is not None:
             self.end_pause(running)
         else:
-            self.resume(running, Expired())
+            self.end_round(running)
+
+    def end_round(self, running: Running) -> None:
+        running.awaits = None
+        self.resume(running, Expired())
 
     def end_pause(self, running: Running) -> None:
         running.pause = None

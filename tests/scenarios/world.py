@@ -157,11 +157,13 @@ class World(FlowTable):
         assert first == proposal, f"two values for version {proposal.version}: {first} and {proposal}"
 
     def _wake(self, replica: Replica, key: bytes) -> None:
-        """A pause ends early when its replica learns what the flow waits for."""
+        """A pause or a round ends early when its replica learns what the flow waits for."""
         version = replica.keys.get(key, FRESH).version
         for running in list(replica.running):
             if running.pause is not None and running.pause.key == key and running.pause.version <= version:
                 self.end_pause(running)
+            elif running.awaits is not None and running.awaits.key == key and running.awaits.version <= version:
+                self.end_round(running)
 
     # The network
 

@@ -50,10 +50,13 @@ class Open(Struct, Generic[M_co], frozen=True, kw_only=True):
 
 
 class Also(Struct, Generic[M_co], frozen=True, kw_only=True):
-    """Send more within the open round. With `timer_ms` its timer starts anew."""
+    """Send more within the open round. With `timer_ms` its timer starts anew; with a key, too, it rings as soon as this
+    replica has a commit of that key at `version` or above."""
 
     envelopes: Mapping[int, M_co]
     timer_ms: float | None = None
+    key: bytes | None = None
+    version: int = 0
 
 
 class Next(Struct, frozen=True, kw_only=True):
@@ -69,7 +72,7 @@ class Tell(Struct, Generic[M_co], frozen=True, kw_only=True):
 
 
 class Pause(Struct, frozen=True, kw_only=True):
-    """Wait. With a key: at most until this replica learns a commit of that key at `version` or above."""
+    """Wait. With a key: at most until this replica has a commit of that key at `version` or above."""
 
     delay_ms: float
     key: bytes | None = None
@@ -94,13 +97,15 @@ Event = Answer | Expired | News
 
 class Timing(Struct, frozen=True, kw_only=True):
     """How long to wait, and which replicas to ask first. Safety never depends on it. `near` are the peers within reach,
-    the nearest first; if it is empty, all voters are asked at once.
+    the nearest first; if it is empty, all voters are asked at once. If the nearest quorum has not answered a read after
+    `read_hedge_ms`, the other voters are asked as well.
 
     The back-off is 10 ms, doubled, at most 1 s, at most 10 times: about 4 s, far beyond any round trip on earth, after
     which a quorum is more likely gone than busy.
     """
 
     hedge_ms: float = 400.0
+    read_hedge_ms: float = 100.0
     round_timeout_ms: float = 1000.0
     backoff_ms: float = 10.0
     backoff_cap_ms: float = 1000.0

@@ -169,14 +169,21 @@ class FlowRunner(Generic[T]):
                     self._host.send(to, message, None)
                 self._results.append(None)
             case Also():
-                if effect.timer_ms is not None:
-                    self._start_timer(effect.timer_ms)
-                self._send(effect.envelopes)
+                self._ask_more(effect)
                 self._results.append(None)
             case Pause() if effect.key is None:
                 self._host.clock.call_later(effect.delay_ms, partial(self._resume, None))
             case _:
                 self._host.perform(effect, self._resume)
+
+    def _ask_more(self, effect: Also[Any]) -> None:
+        if effect.timer_ms is not None and effect.key is not None:
+            self._stop_timer()
+            pause = Pause(delay_ms=effect.timer_ms, key=effect.key, version=effect.version)
+            self._host.perform(pause, partial(self._rang, self._round))
+        elif effect.timer_ms is not None:
+            self._start_timer(effect.timer_ms)
+        self._send(effect.envelopes)
 
     def _close_round(self) -> None:
         self._round += 1
@@ -199,6 +206,9 @@ class FlowRunner(Generic[T]):
     def _start_timer(self, delay_ms: float) -> None:
         self._stop_timer()
         self._timer = self._host.clock.call_later(delay_ms, partial(self._happened, self._round, EXPIRED))
+
+    def _rang(self, round_number: int, _: object) -> None:
+        self._happened(round_number, EXPIRED)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -32,7 +32,7 @@ def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPo
         plan = disk_copies(seed, workload, n, policy)
     else:
         plan = (crash_points if seed % 4 == 3 else swarm)(seed, workload, n, policy)
-    return replace(plan, embedded=has_embedded_store(seed))
+    return replace(plan, embedded=has_embedded_store(seed), timing=with_near(plan.timing, plan.n, seed))
 
 
 def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:
@@ -60,6 +60,13 @@ def draw_timing(dice: Random, slowest_ms: float) -> Timing:
     return Timing(
         hedge_ms=slowest_ms * dice.choice((0.5, 1, 2, 4, 8)), round_timeout_ms=slowest_ms * dice.choice((3, 6, 10))
     )
+
+
+def with_near(timing: Timing, n: int, seed: int) -> Timing:
+    """In half of the runs reads ask some quorum first, near or not, and the others after a hedge."""
+    dice = Random(f"near/{seed}")
+    near = tuple(dice.sample(range(1, n + 1), k=n)) if dice.random() < 0.5 else ()
+    return replace(timing, near=near, read_hedge_ms=timing.hedge_ms * dice.choice((0.1, 0.5, 1)))
 
 
 def draw_weather(dice: Random) -> Weather:

@@ -7,7 +7,7 @@ fault from outside.
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -20,9 +20,10 @@ from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
+from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.uncontended import Uncontended
-from epoxy.protocol.effects import Answer, Context, Event, Local, Next, Open
+from epoxy.protocol.effects import Also, Answer, Context, Event, Local, Next, Open
 from epoxy.protocol.keys import acceptor, folding, local, operations, proposer, reader, recovery, rounds
 from epoxy.protocol.keys.effects import Flow
 from epoxy.protocol.keys.operations import FastVote, LocalOp, PendingWrite, Reserved, Select, Selected
@@ -44,7 +45,8 @@ decide = rounds.decide
 perform = Replica.perform
 survivors = MemoryStore.survivors
 put_state = KeyStateCache.put
-read_any_value = reader.read_any_value
+read_any_value, await_end = reader.read_any_value, reader.await_end
+counted, ask_rest = QuietRead._counted, QuietRead._ask_rest
 
 AS_DESCRIBED = "as-described"
 """The mutant that replaces the whole protocol; on the command line it is a protocol of its own."""
@@ -202,6 +204,45 @@ def cache_not_found(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
 
 
 mutant(reader, "in_flight", "stale-linearizable-read", "votes in flight are ignored")(never)
+
+
+@mutant(reader, "unheard_winners", "read-believes-undecided", "a read does not ask a proposer that may have committed")
+def no_winners(votes: Mapping[int, Vote], replies: reader.Replies, config: ClusterConfig) -> list[int] | None:
+    return []
+
+
+@mutant(reader, "await_end", "read-from-vote", "a read answers with a vote that is not committed", workload="mutable")
+def vote_is_answer(
+    key: bytes, committed: Proposal | None, winners: list[int] | None, asked: Sequence[int], ctx: Context
+) -> Flow[ReadResult | None]:
+    """Of the proposer that may have won, committed or not."""
+    yield Also(envelopes=dict.fromkeys(ctx.config.voters, (Read(key=key, epoch=ctx.config.epoch),)), timer_ms=50.0)
+    while isinstance(event := (yield Next()), Answer):
+        if isinstance(event.reply, ReadOk) and event.reply.vote is not None:
+            return ReadResult(committed=event.reply.vote.proposal, source=Source.QUORUM)
+    return None
+
+
+@mutant(reader, "await_end", "read-ignores-silence", "a proposer that does not answer has not committed")
+def silence_is_no(
+    key: bytes, committed: Proposal | None, winners: list[int] | None, asked: Sequence[int], ctx: Context
+) -> Flow[ReadResult | None]:
+    ended = yield from await_end(key, committed, winners, asked, ctx)
+    return ended or ReadResult(committed=committed, source=Source.QUORUM)
+
+
+@mutant(QuietRead, "_counted", "hedge-counts-twice", "a replica that answers twice is two of a quorum")
+def count_again(read: QuietRead, sender: int, reply: Reply) -> bool:
+    """And the hedge asks the nearest again, too."""
+    return counted(read, sender + 100 if sender in read._replies else sender, reply)
+
+
+@MUTANTS.also("hedge-counts-twice", QuietRead, "_ask_rest")
+def ask_all_again(read: QuietRead) -> None:
+    read._unasked = (*read._plan.asked, *read._unasked)
+    ask_rest(read)
+
+
 mutant(
     acceptor,
     "missed_a_commit",

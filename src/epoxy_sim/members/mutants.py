@@ -25,7 +25,7 @@ from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.protocol.effects import Context
 from epoxy.protocol.keys import acceptor, local, recovery, restoring
 from epoxy.protocol.keys.effects import Flow as KeysFlow
-from epoxy.protocol.keys.reader import newest_of, read_request
+from epoxy.protocol.keys.reader import newest_of, read_oks, read_request
 from epoxy.protocol.keys.recovery import Promises
 from epoxy.protocol.keys.rounds import gather
 from epoxy.protocol.members import changes, digest, identity, learner, retention
@@ -274,7 +274,7 @@ def nothing_here(replica: Replica, key: bytes) -> KeyState:
 @rotten(restoring, "ask_others", "repaired-from-one", "the first of the others to answer is believed")
 def ask_one(key: bytes, above: Ballot, ctx: Context) -> KeysFlow[ReadOutcome]:
     got = yield from gather(ctx, read_request(key, ctx), ctx.others(), need=1, own={}, base=None)
-    committed = newest_of(restoring.read_replies(got.oks.values()))
+    committed = newest_of(read_oks(got.oks).values())
     return ReadResult(committed=committed, source=Source.QUORUM) if got.oks else restoring.NO_QUORUM
 
 

@@ -19,14 +19,14 @@ def test_a_write_asks_all_others_for_a_fast_quorum() -> None:
     assert five.ballot == fast_ballot(A)
 
 
-def test_a_read_asks_the_nearest_quorum_and_waits_for_it_as_for_a_fast_round() -> None:
+def test_a_read_asks_the_nearest_quorum_and_the_rest_after_a_hedge() -> None:
     near = plan(near=(D, C))
-    assert (near.asked, near.asked_ms) == ((A, D, C), near.timing.hedge_ms)
+    assert (near.asked, near.spare, near.asked_ms) == ((A, D, C), (B, 5), near.timing.read_hedge_ms)
 
 
 def test_a_read_asks_all_voters_if_it_is_not_known_which_are_near() -> None:
     far = plan(near=(D,))
-    assert (far.asked, far.asked_ms) == ((A, B, C, D, 5), far.timing.round_timeout_ms)
+    assert (far.asked, far.spare, far.asked_ms) == ((A, B, C, D, 5), (), far.timing.round_timeout_ms)
 
 
 def test_learners_are_told_of_decisions_and_have_no_vote() -> None:

@@ -82,11 +82,11 @@ def test_a_broken_invariant_raises_the_alarm_and_promises_nothing() -> None:
 def test_a_broken_invariant_fails_a_read_too() -> None:
     node = Node()
     node.read(Consistency.LINEARIZABLE)
-    vote = fast_vote(prop(b"next", 2, by=B, mutable=True))
+    vote = fast_vote(prop(b"next", 2, by=C, mutable=True))
     asked = node.transport.take()
     node.handle_now(commit(OTHERS))
     asked[B].answer(ReadOk(committed=prop(b"third", by=B, mutable=True), vote=vote))
-    asked[C].answer(ReadOk(committed=None, vote=None))
+    node.clock.advance(node.driver.timing.hedge_ms)
     node.disk.sync()
     (outcome,) = node.reads
     assert isinstance(outcome, ReadFailed)
@@ -142,11 +142,12 @@ def test_a_learner_cannot_finish_what_is_in_flight() -> None:
     node = Node(config=with_learner())
     node.read(Consistency.LINEARIZABLE)
     asked = node.transport.take()
-    asked[B].answer(ReadOk(committed=None, vote=fast_vote(prop(b"x", by=B))))
+    asked[B].answer(ReadOk(committed=None, vote=fast_vote(prop(b"x", by=D))))
     asked[C].answer(ReadOk(committed=None, vote=None))
-    node.disk.sync()
+    assert node.reads == []
+    node.clock.advance(node.driver.timing.hedge_ms)
     assert [type(outcome) for outcome in node.reads] == [ReadFailed]
-    assert node.transport.sent == []
+    assert [type(request) for each in node.transport.sent for request in each.requests] == [Read]
 
 
 def test_a_new_epoch_is_adopted_and_the_write_goes_on_under_it() -> None:
@@ -263,7 +264,9 @@ def test_a_quiet_read_that_needs_the_flow_and_whose_store_fails_is_left() -> Non
     node = Node()
     node.read(Consistency.LINEARIZABLE)
     asked = node.transport.take()
+    asked[B].answer(ReadOk(committed=None, vote=fast_vote(prop(b"x", by=C))))
+    node.transport.take()
     with applied((Patch(Replica, "_operation", store_fails),)), pytest.raises(StoreFailed):
-        asked[B].answer(ReadOk(committed=None, vote=fast_vote(prop(b"x", by=B))))
+        node.clock.advance(node.driver.timing.hedge_ms)
     asked[C].answer(ReadOk(committed=None, vote=None))
     assert_left(node)

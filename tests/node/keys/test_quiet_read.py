@@ -13,7 +13,7 @@ from epoxy.protocol.effects import Timing
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, Sent
 from tests.node.keys.driver_bench import answers_then_raises
-from tests.protocol.keys.harness import KEY, TIMING, A, B, C, D, commit, config_of, fast_vote, prop
+from tests.protocol.keys.harness import KEY, TIMING, A, B, C, D, E, commit, config_of, fast_vote, prop
 
 ONE = prop(b"1", by=A, mutable=True)
 TWO = prop(b"2", 2, by=B, mutable=True)
@@ -43,7 +43,7 @@ def test_the_newest_of_a_quorum_is_the_answer() -> None:
 def test_the_nearest_alone_are_asked() -> None:
     node, asked = reading(NEAR)
     assert set(asked) == {C}
-    assert node.clock.pending == [NEAR.hedge_ms]
+    assert node.clock.pending == [NEAR.read_hedge_ms]
     asked[C].answer(ReadOk(committed=ONE, vote=None))
     assert node.reads == found(ONE)
 
@@ -72,26 +72,82 @@ def test_one_answer_counts_once_and_a_late_one_not_at_all() -> None:
 
 
 def test_a_vote_in_flight_is_left_to_the_flow() -> None:
-    node, asked = reading()
-    asked[B].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
-    node.disk.sync()
+    node, asked = reading(NEAR)
+    asked[C].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
     assert node.reads == []
+    (proposer,) = node.transport.take().values()
+    assert (proposer.to, proposer.requests) == (B, (Read(key=KEY, epoch=1),))
+    proposer.answer(ReadOk(committed=TWO, vote=None))
+    assert node.reads == found(TWO)
+
+
+def test_the_commit_of_a_vote_in_flight_is_answered_when_it_is_durable_here() -> None:
+    node, asked = reading(NEAR)
+    asked[C].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
+    node.handle(commit(TWO))
+    node.clock.advance(0)
+    assert node.reads == []
+    node.disk.sync()
+    assert node.reads == found(TWO)
+    assert [each.requests for each in node.transport.sent] == [(Read(key=KEY, epoch=1),)], "no Prepare"
+
+
+def test_a_commit_that_came_before_the_vote_was_heard_of_is_not_waited_for() -> None:
+    node, asked = reading(NEAR)
+    node.handle_now(commit(TWO))
+    asked[C].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
+    node.clock.advance(0)
+    node.disk.sync()
+    assert node.reads == found(TWO)
+
+
+def test_a_vote_whose_commit_does_not_come_is_recovered_after_the_hedge() -> None:
+    node, asked = reading(NEAR)
+    asked[C].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
+    node.transport.take()
+    node.clock.advance(NEAR.hedge_ms)
+    node.disk.sync()
     assert {type(each.requests[0]) for each in node.transport.sent} == {Prepare}
     node.transport.take()[C].answer(AlreadyCommitted(committed=TWO))
     node.disk.sync()
     assert node.reads == found(TWO)
 
 
-@pytest.mark.parametrize("silent", [True, False])
-def test_everybody_is_asked_if_the_nearest_do_not_answer(silent: bool) -> None:
+def test_the_writer_of_a_key_is_asked_at_once_the_next_time() -> None:
     node, asked = reading(NEAR)
+    asked[C].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
+    node.transport.take()[B].answer(ReadOk(committed=ONE, vote=fast_vote(TWO)))
+    assert node.reads == found(ONE)
+    node.read(Consistency.LINEARIZABLE)
+    assert set(node.transport.take()) == {B, C}
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_the_rest_is_asked_if_the_nearest_do_not_answer(silent: bool) -> None:
+    node, asked = reading(NEAR)
+    silences = list[bool]()
+    node.driver.silence = lambda: silences.append(True)
     if silent:
-        node.clock.advance(NEAR.hedge_ms)
+        node.clock.advance(NEAR.read_hedge_ms)
     else:
         asked[C].answer(Failed(reason="down"))
-    again = node.transport.take()
-    assert set(again) == {B, C}
-    again[B].answer(ReadOk(committed=TWO, vote=None))
+    rest = node.transport.take()
+    assert (set(rest), silences) == ({B}, [True] if silent else [])
+    rest[B].answer(ReadOk(committed=TWO, vote=None))
+    assert node.reads == found(TWO)
+    assert node.clock.pending == []
+
+
+def test_the_nearest_may_still_answer_after_the_hedge_and_count_once() -> None:
+    node = Node(config=config_of(5), timing=Timing(near=(B, C, D, E)))
+    node.handle_now(commit(ONE))
+    node.read(Consistency.LINEARIZABLE)
+    asked = node.transport.take()
+    node.clock.advance(node.driver.timing.read_hedge_ms)
+    for _ in range(2):
+        asked[B].answer(ReadOk(committed=ONE, vote=None))
+    assert node.reads == []
+    asked[C].answer(ReadOk(committed=TWO, vote=None))
     assert node.reads == found(TWO)
 
 

@@ -395,7 +395,7 @@ def test_a_confirmation_finishes_what_is_in_flight_first() -> None:
     bench = Bench(KeyState(committed=LIVE))
     gone = theirs(2, None)
     events: list[Scripted] = [
-        *(own, Answer(B, ReadOk(committed=LIVE, vote=fast_vote(gone)))),
+        *(own, Answer(B, ReadOk(committed=LIVE, vote=fast_vote(gone))), EXPIRED),
         *(Answer(B, PrepareOk(vote=fast_vote(gone))), own, Answer(B, OK)),
         Answer(B, OK),
     ]

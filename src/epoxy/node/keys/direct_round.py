@@ -14,7 +14,7 @@ from epoxy.model.messages import Accept, AlreadyCommitted, Read, Reply, StaleEpo
 from epoxy.model.records import Proposal
 from epoxy.ports import Timer
 from epoxy.protocol.effects import Context
-from epoxy.protocol.keys.reader import nearest_quorum
+from epoxy.protocol.keys.reader import nearest_quorum, rest
 from epoxy.protocol.keys.rounds import missing_before
 from epoxy.runtime.flow import reason_of
 
@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 class RoundPlan:
     """What follows from the configuration for the rounds of one replica, computed once for many of them. A write asks
-    the `others` for `need` votes in all; a linearizable read asks `asked` for `slow` answers, within `asked_ms`."""
+    the `others` for `need` votes in all; a linearizable read asks `asked` for `slow` answers, and after `asked_ms` the
+    `spare` ones as well."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -40,7 +41,8 @@ class RoundPlan:
         self.ballot = fast_ballot(ctx.me)
         nearest = nearest_quorum(ctx)
         self.asked = nearest if nearest is not None else ctx.config.voters
-        self.asked_ms = ctx.timing.hedge_ms if nearest is not None else ctx.timing.round_timeout_ms
+        self.spare = rest(ctx, self.asked)
+        self.asked_ms = ctx.timing.read_hedge_ms if self.spare else ctx.timing.round_timeout_ms
         self.slow = ctx.config.quorums.slow
 
 

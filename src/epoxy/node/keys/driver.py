@@ -11,6 +11,7 @@ from epoxy.node.keys.direct_round import RoundPlan
 from epoxy.node.keys.key_queue import AT_ANY_TIME, KeyQueue, QueuedWrite, Turn
 from epoxy.node.keys.owners import Owners
 from epoxy.node.keys.quiet_read import QuietRead
+from epoxy.node.keys.recent_writers import RecentWriters
 from epoxy.node.keys.replica import Replica
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, Transport
@@ -60,13 +61,16 @@ class Driver:
         self.timing = timing
         self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
+        self.silence: Callable[[], None] = lambda: None
+        """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         self.owners = Owners(replica.me)
         self.counts = FoldCounts()
         self.numbers = CarryNumbers(dice)
-        replica.commit_watchers.append(self._learned)
+        self.writers = RecentWriters(clock)
+        replica.commit_watchers.extend((self._learned, self.writers.committed))
         replica.carried = self._carried
 
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
@@ -84,7 +88,11 @@ class Driver:
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if consistency is Consistency.LINEARIZABLE:
-            QuietRead(self, key, self.plan(), answered).start()
+            writer, plan = self.writers.of(key), self.plan()
+            if writer is None:
+                QuietRead(self, key, plan, answered).start()
+            else:
+                self.run_read(reader.linearizable(key, plan.ctx, writer), answered)
         else:
             self.run_read(reader.read(key, consistency, self._context()), answered)
 
@@ -114,6 +122,9 @@ class Driver:
         """Until the time is over, or the key has the version, whichever is first."""
         key, entry = pause.key, (pause.version, wake)
         assert key is not None
+        if 0 < pause.version <= self.replica.version(key):
+            self.clock.call_later(0, wake)
+            return
         sleepers = self._sleepers.setdefault(key, [])
         sleepers.append(entry)
 

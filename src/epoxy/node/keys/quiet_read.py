@@ -1,7 +1,8 @@
 """A linearizable read of a key that is not being written: a quorum is asked once, and all it knows of is committed.
 
-The rules are those of `protocol.keys.reader`. Anything else is left to the flow (`reader.resume_linearizable`): a vote
-in flight, a new epoch, too few answers, two electorates.
+The nearest quorum is asked first, and the other voters as well if one of it fails or does not answer in time. The rules
+are those of `protocol.keys.reader`. Anything else is left to the flow (`reader.resume_linearizable`): a vote in flight,
+a new epoch, too few answers, two electorates.
 """
 
 from collections.abc import Callable
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 class QuietRead(DirectRound[ReadOutcome]):
     def __init__(self, driver: "Driver", key: bytes, plan: RoundPlan, answered: Callable[[ReadOutcome], None]) -> None:
-        super().__init__(driver, "read", plan, len(plan.asked) - plan.slow, answered)
+        super().__init__(driver, "read", plan, len(plan.asked) + len(plan.spare) - plan.slow, answered)
         self._key = key
-        self._senders: list[int] = []
-        self._replies: list[ReadOk] = []
+        self._replies: dict[int, ReadOk] = {}
+        self._unasked = plan.spare
 
     def start(self) -> None:
         plan = self._plan
@@ -37,19 +38,38 @@ class QuietRead(DirectRound[ReadOutcome]):
     def _counted(self, sender: int, reply: Reply) -> bool:
         if not isinstance(reply, ReadOk):
             return False
-        if sender in self._senders:
-            return True
-        self._senders.append(sender)
         replies, plan = self._replies, self._plan
-        replies.append(reply)
+        replies[sender] = reply
         if len(replies) >= plan.slow:
             self._close()
-            committed = newest_of(replies)
-            if in_flight(replies, version_of(committed), plan.config):
+            committed = newest_of(replies.values())
+            votes = in_flight(replies, version_of(committed), plan.config)
+            if votes:
+                self._driver.writers.saw(self._key, votes)
                 self._go_on(resume_linearizable(self._key, plan.ctx, replies, None))
             else:
                 self._finish(ReadResult(committed=committed, source=Source.QUORUM))
         return True
+
+    def _expired(self) -> None:
+        if self._is_open and self._unasked:
+            self._driver.silence()
+            self._ask_rest()
+        else:
+            super()._expired()
+
+    def _count_out(self, sender: int, reply: Reply) -> None:
+        super()._count_out(sender, reply)
+        if self._is_open and self._unasked:
+            self._ask_rest()
+
+    def _ask_rest(self) -> None:
+        """Ask the voters beyond the nearest quorum, within the same round."""
+        replicas, self._unasked = self._unasked, ()
+        request = self._request
+        assert request is not None
+        self._close()
+        self._open(replicas, request, self._plan.timing.round_timeout_ms)
 
     def _failure(self, reason: str) -> ReadOutcome:
         return ReadFailed(reason=reason)

@@ -1,21 +1,24 @@
 """Reads: from the local replica if possible, from the others if not, with a quorum if asked for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard, TypeVar
 
 from epoxy.model.cluster import ClusterConfig, both_sides
 from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, Reply, StaleEpoch
-from epoxy.model.records import Proposal
+from epoxy.model.records import Proposal, Vote
 from epoxy.model.writes import Consistency, Path, ReadFailed, ReadOutcome, ReadResult, Source
-from epoxy.protocol.effects import Answer, Context, Expired, Next, Open, Pause
+from epoxy.protocol.effects import Also, Answer, Context, Expired, Next, Open, Pause
 from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.local import run_local
 from epoxy.protocol.keys.operations import Cache, Peek
-from epoxy.protocol.keys.recovery import still_counts
+from epoxy.protocol.keys.recovery import fast_winners, still_counts
 from epoxy.protocol.keys.rounds import adopt, classic_rounds, gather, learn_locally
 from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance
 
 T = TypeVar("T")
+
+Replies = Mapping[int, ReadOk]
+"""Of a quorum, by replica."""
 
 
 def read(key: bytes, consistency: Consistency, ctx: Context) -> Flow[ReadOutcome]:
@@ -66,21 +69,24 @@ def read_any_value(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     return ReadResult(committed=found, source=Source.REMOTE)
 
 
-def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+def linearizable(key: bytes, ctx: Context, writer: int | None = None) -> Flow[ReadOutcome]:
     """Ask a slow quorum for the committed value and the vote. A vote above what is committed may belong to an
-    acknowledged write, so that instance is finished first. A key without writes in flight costs one round trip."""
-    return (yield from across_epochs(ctx, lambda ctx: ask_quorum(key, ctx)))
+    acknowledged write, so it is found out whether it does. A key without writes in flight costs one round trip.
+    `writer`: the proposer whose votes were seen of late, which would be asked next, and is asked at once."""
+    return (yield from across_epochs(ctx, lambda ctx: ask_quorum(key, ctx, writer)))
 
 
-def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
-    nearest = nearest_quorum(ctx)
-    if nearest is not None:
-        got = yield from gather(
-            ctx, read_request(key, ctx), nearest, need=ctx.config.quorums.slow, own={}, base=None, is_first_try=True
-        )
-        if got.reached:
-            return (yield from finish_in_flight(key, got.oks.values(), ctx))
-    return (yield from ask_voters(key, ctx, asked_already=0))
+def ask_quorum(key: bytes, ctx: Context, writer: int | None) -> Flow[ReadOutcome]:
+    nearest, slow = nearest_quorum(ctx), ctx.config.quorums.slow
+    if nearest is None:
+        return (yield from ask_voters(key, ctx, asked_already=0))
+    spare = rest(ctx, nearest)
+    if writer in spare:
+        nearest, spare = (*nearest, writer), tuple([voter for voter in spare if voter != writer])
+    got = yield from gather(ctx, read_request(key, ctx), nearest, need=slow, own={}, base=None, spare=spare)
+    if got.reached:
+        return (yield from finish_in_flight(key, read_oks(got.oks), ctx, asked=nearest))
+    return (yield from ask_voters(key, ctx, asked_already=1))
 
 
 def ask_voters(key: bytes, ctx: Context, *, asked_already: int) -> Flow[ReadOutcome]:
@@ -91,7 +97,7 @@ def ask_voters(key: bytes, ctx: Context, *, asked_already: int) -> Flow[ReadOutc
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=0)
         got = yield from gather(ctx, request, ctx.config.voters, need=slow, own={}, base=None)
         if got.reached:
-            return (yield from finish_in_flight(key, got.oks.values(), ctx))
+            return (yield from finish_in_flight(key, read_oks(got.oks), ctx, asked=ctx.config.voters))
     return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
 
 
@@ -100,7 +106,7 @@ def read_request(key: bytes, ctx: Context) -> Read:
 
 
 def resume_linearizable(
-    key: bytes, ctx: Context, replies: list[ReadOk] | None, news: StaleEpoch | None
+    key: bytes, ctx: Context, replies: Replies | None, news: StaleEpoch | None
 ) -> Flow[ReadOutcome]:
     """Go on with a linearizable read whose first round was run by `node.keys.quiet_read`. `replies`: the answers of a
     quorum; `news`: a newer epoch; neither: too few answered."""
@@ -109,7 +115,7 @@ def resume_linearizable(
             raise EpochChanged(news.config)
         if replies is not None:
             return (yield from finish_in_flight(key, replies, ctx))
-        return (yield from ask_voters(key, ctx, asked_already=1 if nearest_quorum(ctx) is None else 0))
+        return (yield from ask_voters(key, ctx, asked_already=1))
     except EpochChanged as change:
         ctx = yield from adopt(ctx, change)
     return (yield from linearizable(key, ctx))
@@ -122,12 +128,23 @@ def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
     return tuple(near) if not ctx.config.is_joint and len(near) == slow < len(voters) else None
 
 
-def finish_in_flight(key: bytes, answers: Iterable[Reply], ctx: Context) -> Flow[ReadOutcome]:
-    """The newest version a quorum knows of, after finishing what is in flight above it."""
-    replies = [answer for answer in answers if isinstance(answer, ReadOk)]
-    committed = newest_of(replies)
-    if not in_flight(replies, version_of(committed), ctx.config):
+def rest(ctx: Context, nearest: tuple[int, ...]) -> tuple[int, ...]:
+    """The voters that are asked when the nearest quorum does not answer in time."""
+    return tuple([voter for voter in ctx.config.voters if voter not in nearest])
+
+
+def finish_in_flight(key: bytes, replies: Replies, ctx: Context, asked: Sequence[int] = ()) -> Flow[ReadOutcome]:
+    """The newest version a quorum knows of. If votes were seen above it: how that instance ends, or that it had not
+    ended when the read began. A Prepare would forbid the fast round of a live writer, so it comes last. `asked`: in the
+    round that is still open."""
+    committed = newest_of(replies.values())
+    votes = in_flight(replies, version_of(committed), ctx.config)
+    if not votes:
         return ReadResult(committed=committed, source=Source.QUORUM)
+    if are_live(votes.values(), ctx.config):
+        ended = yield from await_end(key, committed, unheard_winners(votes, replies, ctx.config), asked, ctx)
+        if ended is not None:
+            return ended
     if committed is not None:
         yield from learn_locally(ctx, key, AlreadyCommitted(committed=committed), Path.SLOW)
     instance = KeyInstance(key=key, base=committed)
@@ -141,16 +158,61 @@ def finish_in_flight(key: bytes, answers: Iterable[Reply], ctx: Context) -> Flow
             return ReadFailed(reason=outcome.reason)
 
 
-def in_flight(replies: list[ReadOk], base: int, config: ClusterConfig) -> bool:
-    """Whether a vote on top of this version or a later one may belong to an unfinished write."""
-    for reply in replies:
+def are_live(votes: Iterable[Vote], config: ClusterConfig) -> bool:
+    """Whether their proposers may be at work. Votes of earlier epochs are finished at once: the next epoch waits until
+    they are (`node.members.settle`), and their rounds cannot end by themselves."""
+    return not config.is_joint and all(vote.epoch == config.epoch for vote in votes)
+
+
+def unheard_winners(votes: Mapping[int, Vote], replies: Replies, config: ClusterConfig) -> list[int] | None:
+    """The proposers of a fast round that may have committed it before the read began. Only a proposer itself concludes
+    its fast round, so one that answered this read with an older version had not. None: a classic round may have ended
+    at any replica."""
+    fast = [vote for vote in votes.values() if vote.ballot.is_fast]
+    if len(fast) < len(votes):
+        return None
+    return fast_winners(fast, {sender: votes.get(sender) for sender in replies}, config)
+
+
+def await_end(
+    key: bytes, committed: Proposal | None, winners: list[int] | None, asked: Sequence[int], ctx: Context
+) -> Flow[ReadResult | None]:
+    """Ask the proposers that may have committed the instance above, unless they were, and wait, for as long as the
+    hedge, for this replica to learn its commit. None: it did, or the hedge is over; the state here tells which."""
+    base, unheard = version_of(committed), set(winners or ())
+    if winners is None or unheard:
+        envelopes = dict.fromkeys(
+            [winner for winner in winners or () if winner not in asked], (read_request(key, ctx),)
+        )
+        yield Also(envelopes=envelopes, timer_ms=ctx.timing.hedge_ms, key=key, version=base + 1)
+    while winners is None or unheard:
+        event: Answer | Expired = yield Next()
+        if isinstance(event, Expired):
+            return None
+        if isinstance(event.reply, StaleEpoch):
+            raise EpochChanged(event.reply.config)
+        if isinstance(event.reply, ReadOk):
+            unheard.discard(event.sender)
+            if version_of(event.reply.committed) > base:
+                return ReadResult(committed=event.reply.committed, source=Source.QUORUM)
+    return ReadResult(committed=committed, source=Source.QUORUM)
+
+
+def in_flight(replies: Replies, base: int, config: ClusterConfig) -> dict[int, Vote]:
+    """By replica, the votes on top of this version or a later one, which may belong to unfinished writes."""
+    votes: dict[int, Vote] = {}
+    for sender, reply in replies.items():
         vote = reply.vote
         if vote is not None and vote.proposal.base >= base and still_counts(vote, config):
-            return True
-    return False
+            votes[sender] = vote
+    return votes
 
 
-def newest_of(replies: list[ReadOk]) -> Proposal | None:
+def read_oks(answers: Mapping[int, Reply]) -> Replies:
+    return {sender: answer for sender, answer in answers.items() if isinstance(answer, ReadOk)}
+
+
+def newest_of(replies: Iterable[ReadOk]) -> Proposal | None:
     committed: Proposal | None = None
     for reply in replies:
         committed = newest(committed, reply.committed)

@@ -25,9 +25,15 @@ def choose(promises: Promises, config: ClusterConfig) -> Proposal | None:
     if classic:
         return highest(classic).proposal
     fast = [vote for vote in votes if vote.ballot.is_fast]
-    possible = [p for p in candidates(fast, promises) if potential(p, fast, promises, config) >= config.quorums.fast]
+    possible = fast_winners(fast, promises, config)
     assert_unambiguous(possible)
     return proposal_of(possible[0], fast) if possible else None
+
+
+def fast_winners(fast: list[Vote], seen: Promises, config: ClusterConfig) -> list[int]:
+    """Proposers that may have committed in the fast round, by the votes seen in a quorum. If its members promised
+    nothing (a read): that may have done so before they were asked."""
+    return [p for p in candidates(fast, seen) if potential(p, fast, seen, config) >= config.quorums.fast]
 
 
 def assert_unambiguous(possible: list[int]) -> None:

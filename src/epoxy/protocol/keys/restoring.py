@@ -9,15 +9,13 @@ share an acceptor other than this replica, which is in none of them here: so pha
 if this replica has used it before.
 """
 
-from collections.abc import Iterable
-
 from epoxy.model.ballot import NO_BALLOT, Ballot, next_classic
-from epoxy.model.messages import Accept, Prepare, PrepareOk, ReadOk, Reply
+from epoxy.model.messages import Accept, Prepare, PrepareOk
 from epoxy.model.records import KeyState, Proposal, Vote
 from epoxy.model.writes import ReadFailed, ReadOutcome, ReadResult, Source
 from epoxy.protocol.effects import Context, Pause
 from epoxy.protocol.keys.effects import Flow
-from epoxy.protocol.keys.reader import across_epochs, in_flight, newest_of, read_request, version_of
+from epoxy.protocol.keys.reader import across_epochs, in_flight, newest_of, read_oks, read_request, version_of
 from epoxy.protocol.keys.recovery import choose
 from epoxy.protocol.keys.rounds import broadcast_commit, gather
 
@@ -34,15 +32,11 @@ def ask_others(key: bytes, above: Ballot, ctx: Context) -> Flow[ReadOutcome]:
     got = yield from gather(ctx, read_request(key, ctx), ctx.others(), need=ctx.config.quorums.slow, own={}, base=None)
     if not got.reached:
         return NO_QUORUM
-    replies = read_replies(got.oks.values())
-    committed = newest_of(replies)
+    replies = read_oks(got.oks)
+    committed = newest_of(replies.values())
     if not in_flight(replies, version_of(committed), ctx.config):
         return ReadResult(committed=committed, source=Source.QUORUM)
     return (yield from finish(key, committed, above, ctx))
-
-
-def read_replies(answers: Iterable[Reply]) -> list[ReadOk]:
-    return [answer for answer in answers if isinstance(answer, ReadOk)]
 
 
 def finish(key: bytes, base: Proposal | None, above: Ballot, ctx: Context) -> Flow[ReadOutcome]:

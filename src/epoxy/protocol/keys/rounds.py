@@ -88,27 +88,31 @@ def gather(
     need: int,
     own: Oks,
     base: Proposal | None,
-    is_first_try: bool = False,
+    spare: Sequence[int] = (),
 ) -> Flow[Gathered]:
     """Send to all, and return as soon as the result of the round is known, or its timer rings. `own` are replies this
     replica has already given itself. A replica that misses a commit or a configuration is sent it, once, followed by
-    the request again. In a joint epoch both sides must reach a slow quorum, whatever `need` says. `is_first_try`: the
-    caller has another way if this fails, so the round waits no longer than a fast one."""
-    got = Gathered(need=need, asked=len(to) + len(own), oks=dict(own), sides=ctx.config.sides)
+    the request again. In a joint epoch both sides must reach a slow quorum, whatever `need` says. `spare`: replicas
+    that are asked as well when one of the others fails, or `read_hedge_ms` is over."""
+    got = Gathered(need=need, asked=len(to) + len(own) + len(spare), oks=dict(own), sides=ctx.config.sides)
     is_fast = isinstance(request, Accept) and request.ballot.is_fast
+    timer_ms = ctx.timing.hedge_ms if is_fast else ctx.timing.round_timeout_ms
     if not got.settled:
-        timer_ms = ctx.timing.hedge_ms if is_fast or is_first_try else ctx.timing.round_timeout_ms
-        yield Open(envelopes=dict.fromkeys(to, (request,)), timer_ms=timer_ms)
+        yield Open(envelopes=dict.fromkeys(to, (request,)), timer_ms=ctx.timing.read_hedge_ms if spare else timer_ms)
     while not got.settled:
         event: Answer | Expired = yield Next()
-        if isinstance(event, Expired):
+        if isinstance(event, Answer):
+            missing = missing_before(event.reply, ctx, request, base)
+            if missing is not None and event.sender not in got.helped:
+                got.helped.add(event.sender)
+                yield Also(envelopes={event.sender: (missing, request)})
+            else:
+                got.count(event.sender, event.reply)
+        elif not spare:
             break
-        missing = missing_before(event.reply, ctx, request, base)
-        if missing is not None and event.sender not in got.helped:
-            got.helped.add(event.sender)
-            yield Also(envelopes={event.sender: (missing, request)})
-        else:
-            got.count(event.sender, event.reply)
+        if spare and (got.refused or isinstance(event, Expired)):
+            yield Also(envelopes=dict.fromkeys(spare, (request,)), timer_ms=timer_ms)
+            spare = ()
     return got
 
 
