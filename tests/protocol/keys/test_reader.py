@@ -251,7 +251,7 @@ def test_a_commit_that_is_learned_here_meanwhile_is_the_answer() -> None:
     of_c = fast_vote(TWO)
     events: list[Scripted] = [own, Answer(B, holding(ONE, of_c)), Answer(C, NO), after(commit(TWO), EXPIRED)]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(TWO, Source.QUORUM)
-    assert bench.effects == [ASKED, waiting(version=2), Local(commit(ONE)), reserve(version=2)]
+    assert bench.effects == [ASKED, waiting(version=2), Local(commit(ONE)), reserve(base=1)]
 
 
 def test_no_proposer_can_tell_how_a_classic_round_ended() -> None:
@@ -271,7 +271,7 @@ def test_votes_of_earlier_epochs_are_finished_at_once() -> None:
     events: list[Scripted] = [own, Answer(B, holding(vote=OF_B)), Answer(B, PrepareOk(vote=OF_B))]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(None, Source.QUORUM)
     assert bench.effects[1:] == [
-        Local(Reserve(key=KEY, version=1, above=NO_BALLOT, me=A, epoch=2)),
+        Local(Reserve(key=KEY, base=0, above=NO_BALLOT, me=A, epoch=2)),
         asking(prepare(Ballot(2, A), epoch=2), B, C),
     ]
 
