@@ -4,7 +4,7 @@ import enum
 
 from msgspec import Struct
 
-from epoxy.model.integers import MOST_INTEGER
+from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 
 
@@ -54,7 +54,7 @@ class Write(Struct, frozen=True, kw_only=True):
         assert 1 <= len(self.key) <= MAX_KEY_BYTES
         assert self.value is None or len(self.value) <= MAX_VALUE_BYTES
         assert self.mutable or (self.value is not None and self.if_version is None)
-        assert self.amount is None or (self.value is None and abs(self.amount) <= MOST_INTEGER)
+        assert self.amount is None or (self.value is None and LEAST_INTEGER <= self.amount <= MOST_INTEGER)
 
     @property
     def is_delete(self) -> bool:

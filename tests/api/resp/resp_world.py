@@ -32,7 +32,6 @@ from epoxy.model.writes import (
 )
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
-from epoxy.node.keys.driver import UNCHANGED, Change
 from epoxy.node.process.config import AccessSettings
 from epoxy.node.service import Node
 from epoxy.protocol.access.grants import PrincipalIndex
@@ -152,15 +151,6 @@ class FakeNode:
         if isinstance(outcome, Exception):
             raise outcome
         answered(outcome)
-
-    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
-        """Every turn comes at once."""
-        del again
-        write = change(self.held.get(key))
-        if write is None:
-            answered(UNCHANGED)
-        else:
-            self.write(write, answered)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         self.asked += 1

@@ -14,13 +14,13 @@ from epoxy.model.writes import (
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     Path,
     ReadFailed,
     ReadOutcome,
     Refused,
-    VersionMismatch,
     Write,
 )
 from tests.api.resp.resp_world import FakeNode, committed, found, proposal
@@ -96,12 +96,12 @@ def an_outcome(write: Write, dice: random.Random) -> Outcome:
         return dice.choice(
             [*failures, committed(write.value), ExpectedValueDoesNotMatch(committed=theirs, path=Path.FAST)]
         )
-    failures += [ImmutableKey(committed=theirs, path=Path.LOCAL), committed(write.value, previous=b"old")]
+    made = write.value if write.amount is None else b"%d" % write.amount
+    failures += [ImmutableKey(committed=theirs, path=Path.LOCAL), committed(made, previous=b"old")]
     if write.is_delete:
         failures.append(NothingToDelete(committed=None, path=Path.SLOW))
-    if write.if_version is not None:
-        newer = proposal(b"7", version=write.if_version + 1)
-        failures += [VersionMismatch(committed=each, path=Path.LOCAL) for each in (None, newer)]
+    if write.amount is not None:
+        failures.append(NotAnInteger(committed=proposal(b"word"), path=Path.SLOW, reason="value is not an integer"))
     return dice.choice(failures)
 
 

@@ -36,16 +36,18 @@ COMMON = {UNKNOWN: IS_UNKNOWN, BUSY: IS_BUSY}
 
 RESERVE = Write(key=b"k", value=b"v")
 PUT = Write(key=b"k", value=b"v", mutable=True)
+EXCHANGE = Write(key=b"k", value=b"v", mutable=True, returning=True)
 DELETE = Write(key=b"k", value=None, mutable=True)
+TAKE = Write(key=b"k", value=None, mutable=True, returning=True)
 
 TABLE: dict[str, tuple[Write, dict[Outcome, bytes]]] = {
     "SET k v": (PUT, {committed(b"v"): OK, IMMUTABLE: IS_IMMUTABLE}),
     "SET k v GET": (
-        PUT,
+        EXCHANGE,
         {committed(b"v"): NIL, committed(b"v", previous=b"old"): b"$3\r\nold\r\n", IMMUTABLE: IS_IMMUTABLE},
     ),
     "GETSET k v": (
-        PUT,
+        EXCHANGE,
         {committed(b"v"): NIL, committed(b"v", previous=b"old"): b"$3\r\nold\r\n", IMMUTABLE: IS_IMMUTABLE},
     ),
     "SET k v NX": (RESERVE, {committed(b"v"): OK, committed(b"v", mine=False): NIL, LOST: NIL}),
@@ -57,6 +59,10 @@ TABLE: dict[str, tuple[Write, dict[Outcome, bytes]]] = {
             committed(b"v", mine=False): b"$1\r\nv\r\n",
             LOST: b"$6\r\ntheirs\r\n",
         },
+    ),
+    "GETDEL k": (
+        TAKE,
+        {committed(None, previous=b"old"): b"$3\r\nold\r\n", ABSENT: NIL, IMMUTABLE: IS_IMMUTABLE},
     ),
     "DEL k": (DELETE, {committed(None): b":1\r\n", ABSENT: b":0\r\n", IMMUTABLE: IS_IMMUTABLE}),
     "UNLINK k": (DELETE, {committed(None): b":1\r\n", ABSENT: b":0\r\n", IMMUTABLE: IS_IMMUTABLE}),
@@ -208,7 +214,7 @@ def test_a_read_that_failed_is_not_told_as_absent(command: str) -> None:
     run(story)
 
 
-@pytest.mark.parametrize("command", ["GET x", "STRLEN x", "MGET x", "EXISTS x", "INCR x"])
+@pytest.mark.parametrize("command", ["GET x", "STRLEN x", "MGET x", "EXISTS x"])
 def test_a_read_that_is_one_too_many_is_told_so(command: str) -> None:
     async def story() -> None:
         async with world() as at:

@@ -1,6 +1,6 @@
 """INCR and its kin: an addition is an operation of the engine, evaluated in order where the key is folded."""
 
-from epoxy.api.resp.command import Arguments, Handler, RespSession, checked_integer, checked_key
+from epoxy.api.resp.command import Arguments, RespSession, checked_integer, checked_key
 from epoxy.api.resp.keys import failure, write
 from epoxy.api.resp.session_access import LONGEST_NUMBER, charged, check_quota, writer_of
 from epoxy.codec import resp
@@ -9,14 +9,20 @@ from epoxy.model.integers import LEAST_INTEGER
 from epoxy.model.writes import Committed, Outcome, Write
 
 
-def increment(sign: int) -> Handler:
-    def run(session: RespSession, arguments: Arguments) -> None:
-        delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
-        if delta == LEAST_INTEGER:
-            raise InvalidRequest("increment or decrement would overflow")
-        add(session, checked_key(arguments[1]), sign * delta)
+def increment(session: RespSession, arguments: Arguments) -> None:
+    add(session, checked_key(arguments[1]), amount_of(arguments))
 
-    return run
+
+def decrement(session: RespSession, arguments: Arguments) -> None:
+    """The least number has no positive counterpart of 64 bits; the words are those of Redis."""
+    amount = amount_of(arguments)
+    if amount == LEAST_INTEGER:
+        raise InvalidRequest("decrement would overflow")
+    add(session, checked_key(arguments[1]), -amount)
+
+
+def amount_of(arguments: Arguments) -> int:
+    return checked_integer(arguments[2]) if len(arguments) > 2 else 1
 
 
 def add(session: RespSession, key: bytes, amount: int) -> None:
@@ -35,8 +41,8 @@ def add(session: RespSession, key: bytes, amount: int) -> None:
 
 
 COMMANDS = (
-    write("incr", increment(1), 2, "Add 1 to a mutable integer."),
-    write("incrby", increment(1), 3, "Add to a mutable integer."),
-    write("decr", increment(-1), 2, "Subtract 1 from a mutable integer."),
-    write("decrby", increment(-1), 3, "Subtract from a mutable integer."),
+    write("incr", increment, 2, "Add 1 to a mutable integer."),
+    write("incrby", increment, 3, "Add to a mutable integer."),
+    write("decr", decrement, 2, "Subtract 1 from a mutable integer."),
+    write("decrby", decrement, 3, "Subtract from a mutable integer."),
 )

@@ -224,7 +224,8 @@ def set_(session: RespSession, arguments: Arguments) -> None:
         shape = winning_value if b"GET" in options else partial(won, session)
     else:
         shape = partial(replaced, session) if b"GET" in options else written
-    put(session, Write(key=key, value=value, mutable=b"NX" not in options), shape)
+    mutable = b"NX" not in options
+    put(session, Write(key=key, value=value, mutable=mutable, returning=mutable and b"GET" in options), shape)
 
 
 def check_option(option: bytes) -> None:
@@ -243,7 +244,21 @@ def setnx(session: RespSession, arguments: Arguments) -> None:
 
 def getset(session: RespSession, arguments: Arguments) -> None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
-    put(session, Write(key=key, value=value, mutable=True), partial(replaced, session))
+    put(session, Write(key=key, value=value, mutable=True, returning=True), partial(replaced, session))
+
+
+def getdel(session: RespSession, arguments: Arguments) -> None:
+    key = checked_key(arguments[1])
+    answer = session.promise()
+
+    def done(outcome: Outcome) -> None:
+        if isinstance(outcome, NothingToDelete):
+            answer(resp.null(session.protocol))
+        else:
+            answer(replaced(session, outcome) if isinstance(outcome, Committed) else failure(key, outcome))
+
+    write_it = Write(key=key, value=None, mutable=True, returning=True)
+    session.node.write(write_it, charged(session, writer_of(session), key, done))
 
 
 def written(_outcome: Decided) -> bytes:
@@ -360,6 +375,7 @@ COMMANDS = (
     write("set", set_, -3, "Write a mutable key; with NX reserve an immutable one."),
     write("setnx", setnx, 3, "Reserve an immutable key: 1 if this call took it."),
     write("getset", getset, 3, "Write a mutable key and return what it replaced."),
+    write("getdel", getdel, 2, "Delete a mutable key and return what it held."),
     write("del", delete, -2, "Delete mutable keys.", many=True),
     write("unlink", delete, -2, "Delete mutable keys.", many=True),
 )

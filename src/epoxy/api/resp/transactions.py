@@ -299,6 +299,10 @@ def getset(_name: str, arguments: Arguments) -> Queued:
     return Queued([Put(key=checked_key(arguments[1]), value=checked_value(arguments[2]))], bulk_of)
 
 
+def getdel(_name: str, arguments: Arguments) -> Queued:
+    return Queued([Delete(key=checked_key(arguments[1]))], bulk_of)
+
+
 def delete(_name: str, arguments: Arguments) -> Queued:
     return Queued([Delete(key=checked_key(key)) for key in arguments[1:]], count_of)
 
@@ -344,6 +348,7 @@ QUEUEABLE: dict[str, Callable[[str, Arguments], Queued]] = {
     "type": about_one(resp_keys.type_name),
     "set": set_,
     "getset": getset,
+    "getdel": getdel,
     "del": delete,
     "unlink": delete,
     **dict.fromkeys(("incr", "incrby", "decr", "decrby"), increment),

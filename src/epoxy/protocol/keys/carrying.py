@@ -4,6 +4,7 @@ A Carry changes no acceptor's state, and may be lost, late or repeated: by the i
 nothing takes effect twice, however many replicas fold it.
 """
 
+from epoxy.model.integers import LEAST_INTEGER
 from epoxy.model.messages import CarriedWrite, CarryAnswer, CarryResult
 from epoxy.model.records import Proposal, Settled
 from epoxy.model.writes import (
@@ -26,8 +27,9 @@ MAX_REASON = 256
 
 
 def may_be_carried(write: Write) -> bool:
-    """A reservation that lost needs no other round, and a large value travels once."""
-    return write.mutable and len(write.value or b"") <= MAX_FOLD_BYTES
+    """A reservation that lost needs no other round, and a large value travels once. An amount travels as 63 bits and a
+    sign, into which the least number does not fit."""
+    return write.mutable and len(write.value or b"") <= MAX_FOLD_BYTES and write.amount != LEAST_INTEGER
 
 
 def packed(pending: PendingWrite) -> CarriedWrite:
