@@ -233,7 +233,7 @@ class KeyQueue:
         awaited: list[QueuedWrite] = []
         for entry in entries:
             pending = entry.pending
-            if pending.outcome == UNANSWERED and pending.handed_over:
+            if pending.outcome == UNANSWERED and pending.handed_over and not pending.is_guest:
                 if entry.found is not None:
                     pending.outcome = entry.found
                 else:
@@ -370,6 +370,8 @@ class KeyQueue:
                 continue
             outcome = outcome_of(entry.pending, answer)
             entry.pending.handed_over = False
+            if entry.found is not None and not isinstance(outcome, Committed):
+                outcome = entry.found  # It was decided, so whatever the owner refused came after that.
             if isinstance(outcome, Refused):
                 self._take_back([entry])
                 continue

@@ -56,7 +56,9 @@ def unpacked(key: bytes, carried: CarriedWrite) -> PendingWrite:
         amount=-amount if amount is not None and carried.negative else amount,
         returning=carried.returning,
     )
-    return PendingWrite(write=write, proposal_id=carried.proposal_id, floor=carried.floor, handed_over=True)
+    return PendingWrite(
+        write=write, proposal_id=carried.proposal_id, floor=carried.floor, handed_over=True, is_guest=True
+    )
 
 
 def place(pending: PendingWrite, committed: Proposal | None, lineage: tuple[Settled, ...]) -> int:

@@ -33,12 +33,13 @@ NOT_EXPOSED = -1
 class PendingWrite(Struct, kw_only=True, gc=False):
     """A write without an answer. Once it is exposed, put forward or handed over, it may be in a decision: in none up to
     version `floor` (rule F2), which rises only by decisions that were looked through. `handed_over`: another replica
-    may still fold it. `lost`: rounds it did not win."""
+    may still fold it. `is_guest`: its home is another replica, which handed it over. `lost`: rounds it did not win."""
 
     write: Write
     proposal_id: ProposalId
     floor: int = NOT_EXPOSED
     handed_over: bool = False
+    is_guest: bool = False
     lost: int = 0
     outcome: Outcome | None = None
 
