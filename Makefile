@@ -208,6 +208,10 @@ bench-revocation: setup ## how long five regions still accept a revoked token, R
 bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS (default 20) of each kind; 10 minutes
 	$(BIN)/python -m benchmarks.failover --failovers $(FAILOVERS)
 
+.PHONY: bench-txn
+bench-txn: setup fast $(BENCH_READY) ## transactions on one hot key and on own keys, beside etcd; 2 minutes; TXN takes options
+	$(BIN)/python -m benchmarks.txn_hot --python $(FAST_VENV)/bin/python --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(TXN)
+
 .PHONY: bench-wan
 bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, and keys that many of them write, 15 minutes; a look in 4: make bench-wan WAN=--quick
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)

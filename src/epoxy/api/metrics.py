@@ -89,6 +89,10 @@ def replicas_by_status(node: Node) -> dict[str, int]:
     return {status.value: statuses.count(status) for status in ReplicaStatus}
 
 
+def txn_commands(node: Node) -> dict[str, int]:
+    return {path.value: node.ordered.paths[path] for path in (Path.FAST, Path.SLOW)}
+
+
 def store_starts(node: Node) -> int:
     return node.gate.incarnation.counter if node.gate is not None else 0
 
@@ -193,6 +197,8 @@ OF_NODE: tuple[Family, ...] = (
     Family(GAUGE, "txn_behind", "Decisions executed elsewhere and not here", lambda n: n.ordered.behind),
     Family(GAUGE, "txn_kept", "Decisions kept for members that lack them", lambda n: n.ordered.replica.kept),
     Family(COUNTER, "txn_learned", "Decisions missed and learned later", lambda n: n.ordered.catchup.learned),
+    Family(COUNTER, "txn_commands", "Commands of this node that were decided", txn_commands, ("path",)),
+    Family(COUNTER, "txn_executed", "Transactions of its clients", lambda n: n.ordered.submissions.executed_total),
     Family(GAUGE, "peer_rtt_seconds", "Round trip to a peer", peer_rtts, ("peer",)),
     Family(GAUGE, "store_starts", "How often this node's store was started", store_starts),
     Family(GAUGE, "store_position", "Frames of this node's log that are durable", store_position),

@@ -23,6 +23,12 @@ SHORTEST_ROUND_MS = 500.0
 SHORTEST_BACKOFF_MS, LONGEST_BACKOFF_MS = 3.0, 100.0
 """Rivals should be out of each other's way after about half a round: longer loses time, shorter collides again."""
 
+LONGEST_TURN_MS = 25.0
+NEAR_BACKOFF_MS = 10.0
+"""Coordinators of transactions take turns for the same keys if the farthest of them is within 20 ms: a turn costs each
+of them half a round trip, proposing at the same moment costs a second round and twice the messages. Between continents
+waiting for all others takes longer than the second round."""
+
 SAME_DISTANCE_MS = 2.0
 """Smaller differences between round trips are noise."""
 
@@ -63,6 +69,7 @@ def txn_timing(timing: Timing) -> TxnTiming:
         round_timeout_ms=timing.round_timeout_ms,
         recover_ms=timing.round_timeout_ms,
         backoff_ms=timing.backoff_ms,
+        turn_ms=LONGEST_TURN_MS if timing.backoff_ms <= NEAR_BACKOFF_MS else 0.0,
     )
 
 

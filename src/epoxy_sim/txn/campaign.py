@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from epoxy_sim.campaign import CampaignSetup, Tally, counts
 from epoxy_sim.search import Search
 from epoxy_sim.simulation import Report
+from epoxy_sim.txn.batch_mutants import MUTANTS
 from epoxy_sim.txn.generate import generate
-from epoxy_sim.txn.mutants import MUTANTS
 from epoxy_sim.txn.plan import AnyPlan, TxnPlan, WalkPlan
 from epoxy_sim.txn.shrink import TxnPlanSearch, WalkSearch
 from epoxy_sim.txn.simulation import run

@@ -1,5 +1,5 @@
-"""From a seed to a plan: swarms, crashes of coordinators, changes of members, disks that are not what they were, and
-every other seed a walk without time."""
+"""From a seed to a plan: swarms, crashes of coordinators, crowds, changes of members, disks that are not what they
+were, and every other seed a walk without time."""
 
 from random import Random
 
@@ -11,6 +11,7 @@ from epoxy_sim.keys.plan import has_embedded_store
 from epoxy_sim.txn.plan import AnyPlan, TxnPlan, WalkPlan
 from epoxy_sim.txn.plans.churn import churn
 from epoxy_sim.txn.plans.coordinator_crash import coordinator_crash
+from epoxy_sim.txn.plans.crowd import crowd, has_crowd
 from epoxy_sim.txn.plans.disk_copies import has_disk_copies, txn_disk_copies
 from epoxy_sim.txn.workload import draw_clients
 
@@ -27,6 +28,8 @@ def generate(seed: int, *, n: int | None = None) -> AnyPlan:
 def timed(seed: int, n: int | None) -> TxnPlan:
     if has_disk_copies(seed) and (n is None or n > 2):
         return txn_disk_copies(seed, n)
+    if has_crowd(seed):
+        return crowd(seed, n)
     if seed % 4:
         return coordinator_crash(seed, n)
     return swarm(seed, n) if seed % 8 == 0 or n is not None else churn(seed)

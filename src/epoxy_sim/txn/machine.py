@@ -35,6 +35,7 @@ class TxnMachine(per_key.Machine):
             round_timeout_ms=plan.timing.round_timeout_ms,
             recover_ms=plan.recover_ms,
             catchup_ms=plan.catchup_ms,
+            turn_ms=plan.turn_ms,
         )
         self.most_held = 0 if plan.seed % SHELVED else MAX_HELD
 

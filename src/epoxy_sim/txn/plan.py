@@ -33,10 +33,11 @@ class TxnMembersChange(Struct, frozen=True, kw_only=True):
 
 class TxnPlan(ClusterPlan, frozen=True, kw_only=True):
     """`recover_ms`: after which time a dependency counts as stuck; `catchup_ms`: how often a replica asks for what it
-    missed."""
+    missed; `turn_ms`: how long it waits for its turn to propose."""
 
     recover_ms: float
     catchup_ms: float
+    turn_ms: float = 0.0
     clients: tuple[TxnClientPlan, ...]
     changes: tuple[TxnMembersChange, ...] = ()
     hearing: float = 1.0

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from epoxy.cli.main import run
-from epoxy_sim.txn.mutants import MUTANTS
+from epoxy_sim.txn.batch_mutants import MUTANTS
 from tests.cli.status import status_of
 
 

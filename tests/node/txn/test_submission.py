@@ -2,14 +2,16 @@
 
 from functools import partial
 
+import pytest
+
 from epoxy.model.cluster import first_epoch
-from epoxy.model.instances import Command, InstanceId
+from epoxy.model.instances import Command, Deps, InstanceId, OrderedCommit, PreAccept
 from epoxy.model.transactions import Add, Executed, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown
 from epoxy.model.writes import Path
 from epoxy.node.txn.replica import OrderedReplica
-from epoxy.node.txn.submission import FAILED, LEFT, Submissions
+from epoxy.node.txn.submission import FAILED, GATHER_MS, LEFT, Submissions
 from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, TooMuch
-from epoxy.protocol.txn.effects import Begin, TxnTiming
+from epoxy.protocol.txn.effects import Begin, FinishFast, TxnTiming
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
 
@@ -20,14 +22,15 @@ DONE = Executed(succeeded=True, seen=(), done=(), found=())
 class Host:
     """An engine whose flows are ended by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, me: int = 1) -> None:
         self.clock, self.timing, self.store = HandClock(), TxnTiming(), MemoryStore()
-        self.replica = OrderedReplica(1, self.store, first_epoch((1, 2, 3)))
+        self.replica = OrderedReplica(me, self.store, first_epoch((1, 2, 3)))
         self.is_open = True
         self.commands: dict[InstanceId, Command] = {}
         self.rescued: list[InstanceId] = []
         self.told: list[TxnOutcome] = []
         self.submissions = Submissions(self, self.store)
+        self.replica.on_executed = lambda instance_id, results: self.submissions.executed(instance_id, results)
 
     def submit(self, instance_id: InstanceId, command: Command) -> None:
         self.commands[instance_id] = command
@@ -38,6 +41,10 @@ class Host:
     def ask(self, txn: Txn = ADD) -> None:
         self.submissions.add(txn, self.told.append)
         self.clock.advance(0)
+
+    def execute(self, instance_id: InstanceId) -> None:
+        """As its flow does on the fast path."""
+        self.replica.perform(FinishFast(id=instance_id))
 
     def hold(self, instance_id: InstanceId) -> None:
         """As its flow does first."""
@@ -187,3 +194,98 @@ def test_a_client_that_withdraws_is_never_proposed() -> None:
     assert host.submissions.queue.withdraw(ticket)
     partial(host.clock.advance, 0)()
     assert host.commands == {}
+
+
+def sums(told: list[TxnOutcome]) -> list[bytes | None]:
+    return [each.done[0].value for each in told if isinstance(each, Executed)]
+
+
+def crowd_of(host: Host, count: int) -> None:
+    """So many in one command, which is executed after 100 ms."""
+    for _ in range(count):
+        host.submissions.add(ADD, host.told.append)
+    host.clock.advance(0)
+    host.hold(FIRST)
+    host.clock.advance(100)
+    host.execute(FIRST)
+
+
+def test_each_transaction_of_a_command_has_its_own_answer_in_the_order_of_execution() -> None:
+    host = Host()
+    crowd_of(host, 3)
+    assert sums(host.told) == [b"1", b"2", b"3"]
+    assert host.submissions.executed_total == 3
+
+
+def test_all_that_were_answered_make_one_command_again() -> None:
+    host = Host()
+    crowd_of(host, 3)
+    host.ask()
+    host.ask()
+    assert host.slots == [1]
+    host.ask()
+    assert [len(command.txns) for command in host.commands.values()] == [3, 3]
+
+
+def test_clients_that_do_not_come_back_are_not_waited_for_long() -> None:
+    host = Host()
+    crowd_of(host, 3)
+    host.ask()
+    host.clock.advance(GATHER_MS - 1)
+    assert host.slots == [1]
+    host.clock.advance(1)
+    host.clock.advance(0)
+    assert host.slots == [1, 2]
+
+
+def rival_of(host: Host) -> None:
+    """Replica 2 has proposed a command for the same key before, which is still under way; this replica is the third."""
+    command = Command(txns=(ADD,))
+    host.replica.handle(PreAccept(id=InstanceId(2, 1), command=command, deps=Deps()))
+
+
+@pytest.mark.parametrize(("turn_ms", "waits"), [(0.0, False), (25.0, True)])
+def test_a_replica_waits_for_its_turn_only_among_near_ones(turn_ms: float, waits: bool) -> None:
+    host = Host(me=3)
+    host.timing = TxnTiming(turn_ms=turn_ms)
+    rival_of(host)
+    host.ask()
+    mine = InstanceId(3, 1)
+    host.hold(mine)
+    host.clock.advance(100)
+    host.execute(mine)
+    host.replica.handle(OrderedCommit(id=InstanceId(2, 1), command=Command(txns=(ADD,)), deps=Deps()))
+    host.ask()
+    assert host.slots == ([1] if waits else [1, 2])
+    host.clock.advance(turn_ms)
+    host.clock.advance(0)
+    assert host.slots == [1, 2], "not for ever"
+
+
+def test_a_turn_comes_when_the_rival_has_proposed() -> None:
+    host = Host(me=3)
+    host.timing = TxnTiming(turn_ms=25.0)
+    rival_of(host)
+    host.ask()
+    mine = InstanceId(3, 1)
+    host.hold(mine)
+    host.clock.advance(100)
+    host.execute(mine)
+    host.replica.handle(OrderedCommit(id=InstanceId(2, 1), command=Command(txns=(ADD,)), deps=Deps()))
+    host.ask()
+    following = PreAccept(id=InstanceId(2, 2), command=Command(txns=(ADD,)), deps=Deps(also=(mine,)))
+    host.replica.handle(following)
+    host.submissions.noticed(following.id)
+    host.clock.advance(0)
+    assert host.slots == [1, 2]
+
+
+def test_all_transactions_of_a_nop_are_proposed_again() -> None:
+    host = Host()
+    host.submissions.add(ADD, host.told.append)
+    host.submissions.add(ADD, host.told.append)
+    host.clock.advance(0)
+    host.submissions.executed(FIRST, None)
+    host.clock.advance(host.timing.backoff_ms)
+    host.clock.advance(0)
+    assert [len(command.txns) for command in host.commands.values()] == [2, 2]

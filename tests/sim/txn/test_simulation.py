@@ -9,11 +9,11 @@ from epoxy.protocol.txn.log import InstanceLog
 from epoxy_sim.campaign import Campaign
 from epoxy_sim.mutation_testing import chase
 from epoxy_sim.simulation import Violation
+from epoxy_sim.txn.batch_mutants import MUTANTS
 from epoxy_sim.txn.campaign import TxnSetup
 from epoxy_sim.txn.generate import generate
 from epoxy_sim.txn.history import Asked, explain
 from epoxy_sim.txn.judge import TxnJudge
-from epoxy_sim.txn.mutants import MUTANTS
 from epoxy_sim.txn.plan import TxnPlan, WalkPlan
 from epoxy_sim.txn.plans.churn import churn
 from epoxy_sim.txn.simulation import run

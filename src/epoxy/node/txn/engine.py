@@ -19,6 +19,8 @@ from epoxy.model.instances import (
     Missed,
     OrderedCommit,
     OrderedRequest,
+    PreAccept,
+    PreAcceptOk,
     Seal,
     Sealed,
 )
@@ -155,6 +157,8 @@ class OrderedEngine:
             self.alarm(str(violation))
             raise
         self._tell_vote(message.request, reply)
+        if isinstance(message.request, PreAccept) and isinstance(reply, PreAcceptOk):
+            self.submissions.noticed(message.request.id)
         return reply
 
     def _tell_vote(self, request: object, reply: object) -> None:

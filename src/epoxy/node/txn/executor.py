@@ -8,7 +8,7 @@ from epoxy.model.instances import Instance, InstanceId
 from epoxy.model.transactions import Executed
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.txn import graph, terms
-from epoxy.protocol.txn.execution import ExecutionState, execute
+from epoxy.protocol.txn.execution import ExecutionState, execute_command
 
 if TYPE_CHECKING:
     from epoxy.node.txn.replica import OrderedReplica
@@ -93,7 +93,7 @@ class Executor:
         results: dict[InstanceId, Results] = {}
         for instance_id in group:
             command = self._replica.log.get(instance_id).chosen
-            results[instance_id] = None if command is None else [execute(txn, state) for txn in command.txns]
+            results[instance_id] = None if command is None else execute_command(command, state)
             self._replica.rows.mark_executed(tx, instance_id)
         for key, value in state.written.items():
             self._replica.space.set_value(tx, key, value)

@@ -5,17 +5,23 @@ from functools import partial
 from typing import Protocol
 
 from epoxy.model.instances import Command, InstanceId, Phase
-from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, TxnUnknown
+from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
 from epoxy.node.txn.executor import Results
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Clock, Store
 from epoxy.protocol.txn.coordinator import Ending, TooMuch
 from epoxy.protocol.txn.effects import TxnTiming
+from epoxy.protocol.txn.gathering import Gathering, rival_before
 from epoxy.protocol.txn.queue import Flight, Queue, QueuedTransaction
 
 LEFT = TxnUnknown(reason="this replica left the members while it was under way; it may have taken effect")
 
 FAILED = TxnRefused(reason="it failed before it was proposed, because of a bug in this node; see its log")
+
+
+GATHER_MS, GATHER_SHARE = 5.0, 0.25
+"""How long transactions that come again are waited for: a client near its node is back within milliseconds. And no
+longer than a part of what the command took, which all of them would have waited for otherwise."""
 
 
 class SubmissionHost(Protocol):
@@ -49,6 +55,8 @@ class Submissions:
         self.term = host.replica.number
         """Of all flights, here and in the queue."""
         self.next_slot = 0
+        self.executed_total = 0
+        """Transactions of this replica's clients that were executed."""
         self._scheduled = False
         self._paused = False
         self.follow_replica()
@@ -84,6 +92,7 @@ class Submissions:
         while not self._paused and self._host.is_open and (flight := self.queue.next()) is not None:
             instance_id = InstanceId(self._host.replica.me, self.next_slot)
             self.next_slot += 1
+            flight.begun_ms = self._host.clock.now_ms()
             self.flights[instance_id] = flight
             self.queue.start_command(instance_id, flight.command)
             self._host.submit(instance_id, flight.command)
@@ -137,8 +146,41 @@ class Submissions:
             return
         flight = self._land(instance_id)
         if flight is not None:
-            self._store.when_durable(partial(flight.executed, results))
+            self.executed_total += len(flight.tickets)
+            gathering = self._gather(instance_id)
+            self._store.when_durable(partial(self._answer, flight, results, gathering))
         if len(self.queue):
+            self.pump_soon()
+
+    def _gather(self, instance_id: InstanceId) -> Gathering | None:
+        log = self._host.replica.log
+        executed = log.get(instance_id)
+        rival = rival_before(executed, log) if self._host.timing.turn_ms else None
+        return self.queue.gather(executed, rival)
+
+    def _answer(self, flight: Flight, results: list[Executed], gathering: Gathering | None) -> None:
+        if gathering is not None:
+            clock, took_ms = self._host.clock, self._host.clock.now_ms() - flight.begun_ms
+            clock.call_later(min(GATHER_MS, took_ms * GATHER_SHARE), partial(self._gathered, gathering))
+            if gathering.rival is not None:
+                clock.call_later(min(self._host.timing.turn_ms, took_ms), partial(self._waited, gathering))
+        flight.executed(results)
+
+    def _gathered(self, gathering: Gathering) -> None:
+        gathering.expected = 0
+        self._end_gatherings()
+
+    def _waited(self, gathering: Gathering) -> None:
+        gathering.rival = None
+        self._end_gatherings()
+
+    def _end_gatherings(self) -> None:
+        if self.queue.end_gatherings():
+            self.pump_soon()
+
+    def noticed(self, instance_id: InstanceId) -> None:
+        """Another replica has proposed this."""
+        if self.queue.notice(self._host.replica.log.get(instance_id)):
             self.pump_soon()
 
     def turned(self, *, is_member: bool) -> None:

@@ -74,8 +74,10 @@ Flow = Generator[Effect, Any, T]
 class TxnTiming(Timing, frozen=True, kw_only=True):
     """A dependency that is not decided after `recover_ms` is recovered by the replica that waits for it: later than its
     own coordinator would have needed for two rounds. Every `catchup_ms` another replica is asked for decisions that
-    were missed, and told how far this one has executed, so that it can forget."""
+    were missed, and told how far this one has executed, so that it can forget. While others use the same keys, a
+    replica waits up to `turn_ms` for its turn to propose; 0: it does not."""
 
     recover_ms: float = 1000.0
     catchup_ms: float = 1000.0
+    turn_ms: float = 0.0
     backoff_ms: float = 20.0

@@ -1,8 +1,9 @@
-"""Executing a transaction on a state. Deterministic: the same state and transaction give the same result."""
+"""Executing commands on a state. Deterministic: the same state and command give the same results."""
 
 from collections.abc import Callable
 from typing import assert_never
 
+from epoxy.model.instances import Command
 from epoxy.model.transactions import LEAST, MOST, Add, Delete, Done, Executed, Get, Operation, Put, Txn, Wrong
 
 Read = Callable[[bytes], bytes | None]
@@ -24,6 +25,11 @@ class ExecutionState:
 
     def set(self, key: bytes, value: bytes | None) -> None:
         self.written[key] = value
+
+
+def execute_command(command: Command, state: ExecutionState) -> list[Executed]:
+    """Its transactions in their order: each sees the effects of those before it, and has a result of its own."""
+    return [execute(txn, state) for txn in command.txns]
 
 
 def execute(txn: Txn, state: ExecutionState) -> Executed:

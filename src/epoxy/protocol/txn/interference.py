@@ -39,6 +39,9 @@ class Interference:
                 if not by_replica:
                     del rows[key]
 
+    def writers(self, key: bytes) -> Slots:
+        return self._writers.get(key, {})
+
     def outside(self, instance_id: InstanceId, command: Command, deps: Deps) -> frozenset[InstanceId]:
         """What interferes with this command and is not in the set."""
         return frozenset(each for each in self._all(command, deps.floors) if each != instance_id and each not in deps)

@@ -3,7 +3,7 @@
 Two rules, and one bound that follows from them:
 
 1. A replica proposes a command only when its own earlier commands that interfere with it have been executed here.
-   Transactions that wait meanwhile become one command together.
+   Transactions that wait meanwhile become one command together; `gathering` says how long more may join them.
 2. It has at most MAX_IN_FLIGHT commands, and a limited number of their bytes, that are not executed here.
 
 Then a chain of commands, each among the dependencies of the one before, never holds two of one replica that interfere,
@@ -14,9 +14,11 @@ command depends on decided commands only. So a command waits for a bounded numbe
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 
-from epoxy.model.instances import MAX_BATCH, Command, InstanceId
+from epoxy.model.instances import MAX_BATCH, Command, Instance, InstanceId
 from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
+from epoxy.protocol.txn.gathering import Gathering, contended_keys, expected_count
 
 MAX_IN_FLIGHT = 32
 """A round takes 100 ms on a WAN and brings up to 64 transactions: 20,000 a second."""
@@ -44,6 +46,8 @@ class Flight:
     def __init__(self, command: Command, tickets: list[QueuedTransaction]) -> None:
         self.command = command
         self.tickets = tickets
+        self.begun_ms = 0.0
+        self.begun_ms = 0.0
 
     def executed(self, results: Iterable[Executed]) -> None:
         answer_all(zip(self.tickets, results, strict=True))
@@ -65,16 +69,26 @@ def answer_all(answers: Iterable[tuple[QueuedTransaction, TxnOutcome]]) -> None:
 
 
 class Queue:
+    """`_waiting` are to be looked at; `_parked` cannot go before some key of theirs is free. They are in their order,
+    and one that is parked holds back later ones that interfere with it. Many may wait for one key without being looked
+    at again whenever another one comes."""
+
     def __init__(self, replicas: int) -> None:
         self.share(replicas)
         self._waiting: deque[QueuedTransaction] = deque()
+        self._parked: list[QueuedTransaction] = []
+        self._parked_keys: dict[bytes, bool] = {}
+        """Whether any of them writes it."""
+        self._lacks_room = False
+        """Whether one is parked because there are too many bytes in flight."""
         self._flights: dict[InstanceId, Command] = {}
         self._bytes = 0
         self._keys: dict[bytes, list[int]] = {}
         """Of the commands in flight: how many touch a key, and how many write it."""
+        self._gatherings: list[Gathering] = []
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._parked)
 
     def share(self, replicas: int) -> None:
         """Divide MAX_GROUP_BYTES by the number of replicas."""
@@ -82,7 +96,7 @@ class Queue:
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= MAX_QUEUED
+        return len(self) >= MAX_QUEUED
 
     @property
     def in_flight(self) -> int:
@@ -90,21 +104,29 @@ class Queue:
 
     def add(self, ticket: QueuedTransaction) -> None:
         self._waiting.append(ticket)
+        if self._gatherings:
+            for gathering in self._gatherings:
+                gathering.count(ticket.txn)
+            self.end_gatherings()
 
     def requeue(self, tickets: Iterable[QueuedTransaction]) -> None:
         """Put transactions of a Nop at the front."""
+        self._release()
         self._waiting.extendleft(reversed(list(tickets)))
 
     def withdraw(self, ticket: QueuedTransaction) -> bool:
         """Whether it was waiting. Those that time out are mostly at the front."""
-        try:
-            self._waiting.remove(ticket)
-        except ValueError:
-            return False
-        return True
+        for tickets in (self._parked, self._waiting):
+            try:
+                tickets.remove(ticket)
+            except ValueError:
+                continue
+            return True
+        return False
 
     def drain(self) -> list[QueuedTransaction]:
         """Remove and return all that wait: none of them was proposed, or its command became a Nop."""
+        self._release()
         waited = list(self._waiting)
         self._waiting.clear()
         return waited
@@ -129,33 +151,64 @@ class Queue:
             counts[1] -= writes
             if not counts[0]:
                 del self._keys[key]
+        if self._lacks_room or not self._parked_keys.keys().isdisjoint(command.footprint):
+            self._release()
 
     def end_flights(self) -> None:
         """Their term is over here: none of them finishes, and none may hold back transactions of the next."""
         self._flights.clear()
         self._keys.clear()
         self._bytes = 0
+        self._gatherings.clear()
+        self._release()
+
+    def gather(self, executed: Instance, rival: Instance | None) -> Gathering | None:
+        """Hold back the contended keys of a command that was just executed; None: it has none. `rival`: the last
+        command of the replica whose turn is before."""
+        command = executed.chosen
+        if command is None or (rival is None and len(command.txns) == 1 and not len(self)):
+            return None
+        waiting = [ticket.txn for ticket in islice(chain(self._parked, self._waiting), MAX_BATCH)]
+        keys = contended_keys(command, waiting)
+        expected = expected_count(command, waiting, keys)
+        if rival is not None and rival.command is not None:
+            keys |= command.footprint.keys() & rival.command.footprint.keys()
+        gathering = Gathering(executed.id, keys, expected, rival.id.replica_id if rival is not None else None)
+        if not keys or gathering.is_over:
+            return None
+        self._gatherings.append(gathering)
+        return gathering
+
+    def notice(self, proposed: Instance) -> bool:
+        """Another replica has proposed this. Whether more may go now."""
+        for gathering in self._gatherings:
+            gathering.notice(proposed)
+        return self.end_gatherings()
+
+    def end_gatherings(self) -> bool:
+        """Those that are over. Whether there were any."""
+        left = [gathering for gathering in self._gatherings if not gathering.is_over]
+        if len(left) == len(self._gatherings):
+            return False
+        self._gatherings = left
+        self._release()
+        return True
 
     def next(self) -> Flight | None:
-        """A command of as many transactions as may be proposed now, in their order; one that must wait holds back later
-        ones that interfere with it."""
+        """A command of as many transactions as may be proposed now, in their order."""
         if not self._waiting or len(self._flights) >= MAX_IN_FLIGHT:
             return None
         chosen: list[QueuedTransaction] = []
-        kept: list[QueuedTransaction] = []
-        held: dict[bytes, bool] = {}
         size = self._bytes
-        while self._waiting and len(chosen) < MAX_BATCH and len(kept) < MAX_BATCH:
+        while self._waiting and len(chosen) < MAX_BATCH:
             ticket = self._waiting.popleft()
             fits = size + ticket.txn.size <= self._most_bytes or (not self._flights and not chosen)
-            if fits and self._may_go(ticket.txn) and not interferes(ticket.txn, held):
+            if fits and self._may_go(ticket.txn):
                 chosen.append(ticket)
                 size += ticket.txn.size
             else:
-                kept.append(ticket)
-                for key, writes in ticket.txn.footprint.items():
-                    held[key] = held.get(key, False) or writes
-        self._waiting.extendleft(reversed(kept))
+                self._lacks_room = self._lacks_room or not fits
+                self._park(ticket)
         if not chosen:
             return None
         return Flight(Command(txns=tuple([ticket.txn for ticket in chosen])), chosen)
@@ -165,13 +218,19 @@ class Queue:
             counts = self._keys.get(key)
             if counts is not None and counts[0 if writes else 1]:
                 return False
-        return True
+            parked = self._parked_keys.get(key)
+            if parked is not None and (writes or parked):
+                return False
+        return all(gathering.keys.isdisjoint(txn.footprint) for gathering in self._gatherings)
 
+    def _park(self, ticket: QueuedTransaction) -> None:
+        self._parked.append(ticket)
+        for key, writes in ticket.txn.footprint.items():
+            self._parked_keys[key] = self._parked_keys.get(key, False) or writes
 
-def interferes(txn: Txn, held: dict[bytes, bool]) -> bool:
-    """Whether it interferes with any of the commands that touch `held`: by key, whether it is written."""
-    for key, writes in txn.footprint.items():
-        other = held.get(key)
-        if other is not None and (writes or other):
-            return True
-    return False
+    def _release(self) -> None:
+        """Look at all of them again."""
+        self._waiting.extendleft(reversed(self._parked))
+        self._parked.clear()
+        self._parked_keys.clear()
+        self._lacks_room = False
