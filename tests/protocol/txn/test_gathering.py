@@ -2,7 +2,7 @@
 
 from epoxy.model.instances import MAX_BATCH, Command, Deps, Instance, InstanceId, Phase
 from epoxy.model.transactions import Get, Put, Txn
-from epoxy.protocol.txn.gathering import Gathering, contended_keys, expected_count, rival_before, rivals_of
+from epoxy.protocol.txn.gathering import KeyGathering, contended_keys, expected_count, rival_before, rivals_of
 from epoxy.protocol.txn.log import InstanceLog
 
 KEY = frozenset([b"k"])
@@ -46,7 +46,7 @@ def test_as_many_are_expected_as_come_again_and_fit_into_one_command() -> None:
 
 
 def test_a_gathering_is_over_when_those_expected_wait() -> None:
-    gathering = Gathering(InstanceId(1, 1), KEY, 2, None)
+    gathering = KeyGathering(InstanceId(1, 1), KEY, 2, None)
     for txn in (writes(b"k"), writes(b"other")):
         gathering.count(txn)
     assert not gathering.is_over
@@ -56,7 +56,7 @@ def test_a_gathering_is_over_when_those_expected_wait() -> None:
 
 def test_a_turn_comes_with_a_command_of_the_rival_that_knows_the_last_one() -> None:
     mine = InstanceId(2, 1)
-    gathering = Gathering(mine, KEY, 0, 1)
+    gathering = KeyGathering(mine, KEY, 0, 1)
     for other in (held(1, 1), held(3, 1, mine), held(1, 2, mine, key=b"other")):
         gathering.notice(other)
     assert not gathering.is_over

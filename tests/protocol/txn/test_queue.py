@@ -2,7 +2,7 @@
 
 from epoxy.model.instances import MAX_BATCH, Command, Deps, Instance, InstanceId, Phase
 from epoxy.model.transactions import Get, Put, Txn, TxnOutcome
-from epoxy.protocol.txn.gathering import Gathering
+from epoxy.protocol.txn.gathering import KeyGathering
 from epoxy.protocol.txn.queue import MAX_IN_FLIGHT, Queue, QueuedTransaction
 
 
@@ -90,7 +90,7 @@ def executed(slot: int, *txns: Txn) -> Instance:
     )
 
 
-def finish(queue: Queue, slot: int, *txns: Txn) -> Gathering | None:
+def finish(queue: Queue, slot: int, *txns: Txn) -> KeyGathering | None:
     queue.finish_command(InstanceId(1, slot))
     return queue.gather(executed(slot, *txns), None)
 

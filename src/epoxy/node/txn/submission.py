@@ -11,7 +11,7 @@ from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Clock, Store
 from epoxy.protocol.txn.coordinator import Ending, TooMuch
 from epoxy.protocol.txn.effects import TxnTiming
-from epoxy.protocol.txn.gathering import Gathering, rival_before
+from epoxy.protocol.txn.gathering import KeyGathering, rival_before
 from epoxy.protocol.txn.queue import Flight, Queue, QueuedTransaction
 
 LEFT = TxnUnknown(reason="this replica left the members while it was under way; it may have taken effect")
@@ -152,13 +152,13 @@ class Submissions:
         if len(self.queue):
             self.pump_soon()
 
-    def _gather(self, instance_id: InstanceId) -> Gathering | None:
+    def _gather(self, instance_id: InstanceId) -> KeyGathering | None:
         log = self._host.replica.log
         executed = log.get(instance_id)
         rival = rival_before(executed, log) if self._host.timing.turn_ms else None
         return self.queue.gather(executed, rival)
 
-    def _answer(self, flight: Flight, results: list[Executed], gathering: Gathering | None) -> None:
+    def _answer(self, flight: Flight, results: list[Executed], gathering: KeyGathering | None) -> None:
         if gathering is not None:
             clock, took_ms = self._host.clock, self._host.clock.now_ms() - flight.begun_ms
             clock.call_later(min(GATHER_MS, took_ms * GATHER_SHARE), partial(self._gathered, gathering))
@@ -166,11 +166,11 @@ class Submissions:
                 clock.call_later(min(self._host.timing.turn_ms, took_ms), partial(self._waited, gathering))
         flight.executed(results)
 
-    def _gathered(self, gathering: Gathering) -> None:
+    def _gathered(self, gathering: KeyGathering) -> None:
         gathering.expected = 0
         self._end_gatherings()
 
-    def _waited(self, gathering: Gathering) -> None:
+    def _waited(self, gathering: KeyGathering) -> None:
         gathering.rival = None
         self._end_gatherings()
 

@@ -20,7 +20,7 @@ from epoxy.model.transactions import Txn
 from epoxy.protocol.txn.log import InstanceLog
 
 
-class Gathering:
+class KeyGathering:
     """Contended keys of an executed command, which are held back. `expected`: transactions that may still come;
     `rival`: the replica whose next command is waited for."""
 

@@ -18,7 +18,7 @@ from itertools import chain, islice
 
 from epoxy.model.instances import MAX_BATCH, Command, Instance, InstanceId
 from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
-from epoxy.protocol.txn.gathering import Gathering, contended_keys, expected_count
+from epoxy.protocol.txn.gathering import KeyGathering, contended_keys, expected_count
 
 MAX_IN_FLIGHT = 32
 """A round takes 100 ms on a WAN and brings up to 64 transactions: 20,000 a second."""
@@ -85,7 +85,7 @@ class Queue:
         self._bytes = 0
         self._keys: dict[bytes, list[int]] = {}
         """Of the commands in flight: how many touch a key, and how many write it."""
-        self._gatherings: list[Gathering] = []
+        self._gatherings: list[KeyGathering] = []
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._parked)
@@ -162,7 +162,7 @@ class Queue:
         self._gatherings.clear()
         self._release()
 
-    def gather(self, executed: Instance, rival: Instance | None) -> Gathering | None:
+    def gather(self, executed: Instance, rival: Instance | None) -> KeyGathering | None:
         """Hold back the contended keys of a command that was just executed; None: it has none. `rival`: the last
         command of the replica whose turn is before."""
         command = executed.chosen
@@ -173,7 +173,7 @@ class Queue:
         expected = expected_count(command, waiting, keys)
         if rival is not None and rival.command is not None:
             keys |= command.footprint.keys() & rival.command.footprint.keys()
-        gathering = Gathering(executed.id, keys, expected, rival.id.replica_id if rival is not None else None)
+        gathering = KeyGathering(executed.id, keys, expected, rival.id.replica_id if rival is not None else None)
         if not keys or gathering.is_over:
             return None
         self._gatherings.append(gathering)
