@@ -78,6 +78,12 @@ from epoxy.model.messages import (
     AcceptOk,
     AlreadyCommitted,
     Behind,
+    CarriedWrite,
+    Carry,
+    CarryAnswer,
+    CarryAnswers,
+    CarryOk,
+    CarryResult,
     Commit,
     CommitConflict,
     CommitOk,
@@ -115,8 +121,16 @@ FIRST = Proposal(value=b"v", version=1, mutable=False, proposal_id=WRITER)
 TOMBSTONE = Proposal(value=None, version=300, mutable=True, proposal_id=ProposalId(200, 1))
 LEGACY = Proposal(value=b"", version=0, mutable=False, proposal_id=LEGACY_PROPOSAL_ID)
 VOTE = Vote(proposal=FIRST, ballot=fast_ballot(2), epoch=5)
-PREPARE = Prepare(key=b"k", epoch=5, ballot=Ballot(3, 2), version=7)
-LINEAGE = (Settled(299, WRITER), Settled(298, ProposalId(200, 2)))
+PREPARE = Prepare(key=b"k", epoch=5, ballot=Ballot(3, 2), base=7)
+FOLD = Proposal(
+    value=b"42",
+    version=300,
+    mutable=True,
+    proposal_id=ProposalId(200, 1),
+    folded=(WRITER, ProposalId(200, 2)),
+    proposer=3,
+)
+LINEAGE = (Settled(299, WRITER), Settled(298, ProposalId(200, 2), (WRITER,)))
 IDENTITY = 0x0102030405060708
 STAMP = bytes(range(10))
 JOINT = ClusterConfig(
@@ -167,9 +181,61 @@ VALUES: dict[str, Any] = {
     "request prepare": PREPARE,
     "request accept": Accept(key=b"k", epoch=5, ballot=fast_ballot(2), proposal=FIRST),
     "request commit-tombstone": Commit(key=b"k1", epoch=5, proposal=TOMBSTONE),
+    "request commit-fold": Commit(key=b"k", epoch=5, proposal=FOLD),
     "request read": Read(key=b"k", epoch=128),
     "request update-config": UpdateConfig(config=JOINT),
     "request inspect": Inspect(key=b"k"),
+    "request carry": Carry(
+        key=b"k",
+        epoch=5,
+        sender=IDENTITY,
+        receiver=0,
+        number=3,
+        writes=(
+            CarriedWrite(
+                proposal_id=WRITER,
+                floor=300,
+                value=b"v",
+                mutable=True,
+                if_version=300,
+                returning=True,
+                amount=None,
+                negative=False,
+            ),
+            CarriedWrite(
+                proposal_id=ProposalId(200, 2),
+                floor=0,
+                value=None,
+                mutable=True,
+                if_version=None,
+                returning=False,
+                amount=5,
+                negative=True,
+            ),
+        ),
+    ),
+    "request carry-answers": CarryAnswers(
+        key=b"k",
+        owner=3,
+        answers=(
+            CarryAnswer(
+                proposal_id=WRITER,
+                result=CarryResult.DONE,
+                version=301,
+                value=b"5",
+                committed=TOMBSTONE,
+                reason="",
+            ),
+            CarryAnswer(
+                proposal_id=ProposalId(200, 2),
+                result=CarryResult.UNKNOWN,
+                version=0,
+                value=None,
+                committed=None,
+                reason="timeout",
+            ),
+        ),
+    ),
     "request pre-accept": InTerm(term=2, request=PreAccept(id=SLOT, command=TRANSFER, deps=DEPS)),
     "request ordered-accept-nop": InTerm(
         term=2, request=OrderedAccept(id=SLOT, ballot=Ballot(1, 3), command=None, deps=Deps())
@@ -220,10 +286,14 @@ VALUES: dict[str, Any] = {
     "reply sealed": Sealed(ends=(SLOT,)),
     "reply ended": Ended(ends=(SLOT,)),
     "reply closed": Closed(term=3),
+    "reply carry-ok": CarryOk(declined=(WRITER,), life=IDENTITY),
     "peer_request empty": PeerRequest(sender=1, recipient=2, requests=()),
     "peer_request two": PeerRequest(sender=1, recipient=2, requests=(Read(key=b"k", epoch=5), PREPARE)),
     "peer_response three": PeerResponse(replies=(AcceptOk(), Behind(version=9), CommitOk())),
     "committed_record first": CommittedRecord(committed=FIRST),
+    "committed_record folds": CommittedRecord(
+        committed=FOLD, lineage=(Settled(297, ProposalId(1, 7), (ProposalId(3, 6),)),)
+    ),
     "committed_record legacy": CommittedRecord(committed=LEGACY),
     "ballot none": NO_BALLOT,
     "ballot classic": Ballot(2, 64),

@@ -89,6 +89,12 @@ from epoxy.model.messages import (
     AcceptOk,
     AlreadyCommitted,
     Behind,
+    CarriedWrite,
+    Carry,
+    CarryAnswer,
+    CarryAnswers,
+    CarryOk,
+    CarryResult,
     Commit,
     CommitConflict,
     CommitOk,
@@ -111,6 +117,7 @@ from epoxy.model.messages import (
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.model.records import (
     LINEAGE_LENGTH,
+    MAX_FOLD_WRITES,
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
     ChangelogEntry,
@@ -140,17 +147,35 @@ real_ballots = st.builds(Ballot, positive, uints)
 classic_ballots = st.builds(Ballot, uints.filter(lambda counter: counter >= FIRST_CLASSIC_COUNTER), uints)
 ballots = st.just(NO_BALLOT) | real_ballots
 proposal_ids = st.builds(ProposalId, uints, u64s)
+folds = st.just(()) | st.lists(proposal_ids, max_size=MAX_FOLD_WRITES - 1).map(tuple)
 
 
 @st.composite
 def proposals(draw: st.DrawFn, versions: st.SearchStrategy[int] = uints) -> Proposal:
     value = draw(st.one_of(st.none(), values))
     mutable = value is None or draw(st.booleans())
-    return Proposal(value=value, version=draw(versions), mutable=mutable, proposal_id=draw(proposal_ids))
+    folded = draw(folds)
+    version = draw(versions)
+    return Proposal(
+        value=value,
+        version=version,
+        mutable=mutable,
+        proposal_id=draw(proposal_ids),
+        folded=folded[: max(0, version - 1)],
+        proposer=draw(st.just(0) | uints),
+    )
 
 
 votes = st.builds(Vote, proposal=proposals(), ballot=ballots, epoch=uints)
-lineages = st.lists(st.builds(Settled, uints, proposal_ids), max_size=LINEAGE_LENGTH).map(tuple)
+
+
+@st.composite
+def settled(draw: st.DrawFn) -> Settled:
+    version = draw(uints)
+    return Settled(version, draw(proposal_ids), draw(folds)[: max(0, version - 1)])
+
+
+lineages = st.lists(settled(), max_size=LINEAGE_LENGTH).map(tuple)
 
 
 @st.composite
@@ -238,14 +263,69 @@ ordered_requests: st.SearchStrategy[OrderedRequest] = st.one_of(
     st.builds(Seal),
 )
 
+carried_writes = st.one_of(
+    st.builds(
+        CarriedWrite,
+        proposal_id=proposal_ids,
+        floor=uints,
+        value=st.none() | values,
+        mutable=st.just(True),
+        if_version=st.none() | uints,
+        returning=st.booleans(),
+        amount=st.none(),
+        negative=st.booleans(),
+    ),
+    st.builds(
+        CarriedWrite,
+        proposal_id=proposal_ids,
+        floor=uints,
+        value=st.none(),
+        mutable=st.just(True),
+        if_version=st.none() | uints,
+        returning=st.booleans(),
+        amount=st.integers(0, MOST),
+        negative=st.booleans(),
+    ),
+    st.builds(
+        CarriedWrite,
+        proposal_id=proposal_ids,
+        floor=uints,
+        value=values,
+        mutable=st.just(False),
+        if_version=st.none(),
+        returning=st.booleans(),
+        amount=st.none(),
+        negative=st.just(False),
+    ),
+)
+carry_answers = st.builds(
+    CarryAnswer,
+    proposal_id=proposal_ids,
+    result=st.sampled_from(CarryResult),
+    version=uints,
+    value=st.none() | values,
+    committed=st.none() | proposals(),
+    reason=reasons,
+)
+
 requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(InTerm, term=uints, request=ordered_requests),
-    st.builds(Prepare, key=keys, epoch=uints, ballot=classic_ballots, version=positive),
+    st.builds(Prepare, key=keys, epoch=uints, ballot=classic_ballots, base=uints),
     st.builds(Accept, key=keys, epoch=uints, ballot=real_ballots, proposal=proposals(positive)),
     st.builds(Commit, key=keys, epoch=uints, proposal=proposals()),
     st.builds(Read, key=keys, epoch=uints),
     st.builds(UpdateConfig, config=configs()),
     st.builds(Inspect, key=keys),
+    st.builds(
+        Carry,
+        key=keys,
+        epoch=uints,
+        sender=u64s,
+        receiver=u64s,
+        number=uints,
+        writes=st.lists(carried_writes, min_size=1, max_size=2).map(tuple),
+    ),
+    st.builds(CarryAnswers, key=keys, owner=uints, answers=st.lists(carry_answers, min_size=1, max_size=2).map(tuple)),
 )
 
 replies: st.SearchStrategy[Reply] = st.one_of(
@@ -265,6 +345,7 @@ replies: st.SearchStrategy[Reply] = st.one_of(
     st.builds(Sealed, ends=several_ids),
     st.builds(Ended, ends=several_ids),
     st.builds(Closed, term=uints),
+    st.builds(CarryOk, declined=st.lists(proposal_ids, max_size=2).map(tuple), life=u64s),
     st.builds(PrepareOk, vote=st.none() | votes),
     st.builds(AcceptOk),
     st.builds(CommitOk),

@@ -50,7 +50,7 @@ def form_of(name: str) -> Format:
 def test_round_trip(form: Format, data: st.DataObject) -> None:
     value = data.draw(form.values)
     encoded = form.encode(value)
-    assert encoded[:2] == b"\x02\x00"
+    assert encoded[:2] == b"\x03\x00"
     assert form.decode(encoded) == value
 
 
@@ -95,67 +95,101 @@ def test_every_changed_byte_is_refused_or_canonical(name: str) -> None:
 
 
 @every_golden
-@pytest.mark.parametrize("version", [0, 1, 3, 0x0200, 0xFFFF])
+@pytest.mark.parametrize("version", [0, 1, 2, 4, 0x0300, 0xFFFF])
 def test_other_versions_are_refused(name: str, version: int) -> None:
     with pytest.raises(UnknownVersion, match=str(version)):
         form_of(name).decode(version.to_bytes(2, "little") + GOLDEN[name][2:])
 
 
+LIVES = "0807060504030201 0000000000000000"
+
 # What is wrong with bytes that are nearly right, each with its own error.
 REFUSED: dict[str, tuple[str, str, type[CodecError]]] = {
-    "epoch 5 in two bytes": ("request", "0200 03 016b 8500", NonCanonical),
-    "tag 3 in two bytes": ("request", "0200 8300 016b 05", NonCanonical),
-    "key length in two bytes": ("request", "0200 03 81006b 05", NonCanonical),
-    "count of replies in two bytes": ("peer_response", "0200 8100 01", NonCanonical),
-    "a counter in ten bytes": ("ballot", "0200 80808080808080808000 01", NonCanonical),
-    "a counter of 65 bits": ("ballot", "0200 80808080808080808002 01", Oversized),
-    "a counter of eleven bytes": ("ballot", "0200 8080808080808080808001 01", Oversized),
-    "a counter that never ends": ("ballot", "0200 80808080", Truncated),
-    "a bool of 2": ("cached", "0200 010176 01 02 02 8877665544332211", NonCanonical),
-    "an optional of 255": ("reply", "0200 00 ff", NonCanonical),
-    "request 13": ("request", "0200 0d 016b 05", UnknownTag),
-    "reply 27": ("reply", "0200 1b", UnknownTag),
-    "reply 128": ("reply", "0200 8001", UnknownTag),
-    "reply that never ends": ("reply", "0200 80", Truncated),
-    "status 4": ("config", "0200 01 01 01 010400 000000000000000000 00 00 00 00 00", UnknownTag),
-    "policy 2": ("config", "0200 01 01 01 010200 000000000000000000 00 02 00 00 00", UnknownTag),
-    "an empty key": ("request", "0200 03 00 05", InvalidValue),
-    "a key of 1025 bytes": ("request", "0200 03 8108" + "6b" * 1025 + "05", Oversized),
-    "a value of 1 MiB and a byte": ("cached", "0200 01 818040", Oversized),
-    "a value longer than the frame": ("cached", "0200 01 808040 76", Truncated),
-    "nine settled versions": ("committed_record", "0200 010176 01 00 02 8877665544332211 09", Oversized),
-    "text that is not UTF-8": ("reply", "0200 0c 02c328", InvalidValue),
-    "an overlong NUL": ("reply", "0200 0c 02c080", InvalidValue),
-    "a lone surrogate": ("reply", "0200 0c 03eda080", InvalidValue),
-    "a reason of 1025 bytes": ("reply", "0200 0c 8108" + "72" * 1025, Oversized),
-    "an immutable tombstone": ("cached", "0200 00 01 00 02 8877665544332211", InvalidValue),
-    "counter 0 with a name": ("ballot", "0200 00 01", InvalidValue),
-    "a promise in the fast round": ("request", "0200 00 016b 05 0102 07", InvalidValue),
-    "a promise for version 0": ("request", "0200 00 016b 05 0302 00", InvalidValue),
-    "a vote without a ballot": ("request", "0200 01 016b 05 0000 010176 01 00 02 8877665544332211", InvalidValue),
-    "a vote for version 0": ("request", "0200 01 016b 05 0102 010176 00 00 02 8877665544332211", InvalidValue),
-    "epoch 0": ("config", "0200 00 01 01 010200 000000000000000000 00 00 00 00 00", InvalidValue),
-    "no replicas": ("config", "0200 01 01 00 00 00 00 00 00", InvalidValue),
-    "65 replicas": ("config", "0200 01 01 41" + ("010200" + "00" * 9) * 65 + "000000", Oversized),
-    "replica 0": ("config", "0200 01 01 01 000200 000000000000000000 00 00 00 00 00", InvalidValue),
+    "epoch 5 in two bytes": ("request", "0300 03 016b 8500", NonCanonical),
+    "tag 3 in two bytes": ("request", "0300 8300 016b 05", NonCanonical),
+    "key length in two bytes": ("request", "0300 03 81006b 05", NonCanonical),
+    "count of replies in two bytes": ("peer_response", "0300 8100 01", NonCanonical),
+    "a counter in ten bytes": ("ballot", "0300 80808080808080808000 01", NonCanonical),
+    "a counter of 65 bits": ("ballot", "0300 80808080808080808002 01", Oversized),
+    "a counter of eleven bytes": ("ballot", "0300 8080808080808080808001 01", Oversized),
+    "a counter that never ends": ("ballot", "0300 80808080", Truncated),
+    "a bool of 2": ("cached", "0300 010176 01 02 02 8877665544332211", NonCanonical),
+    "an optional of 255": ("reply", "0300 00 ff", NonCanonical),
+    "request 13": ("request", "0300 0d 016b 05", UnknownTag),
+    "reply 28": ("reply", "0300 1c", UnknownTag),
+    "reply 128": ("reply", "0300 8001", UnknownTag),
+    "reply that never ends": ("reply", "0300 80", Truncated),
+    "status 4": ("config", "0300 01 01 01 010400 000000000000000000 00 00 00 00 00", UnknownTag),
+    "policy 2": ("config", "0300 01 01 01 010200 000000000000000000 00 02 00 00 00", UnknownTag),
+    "an empty key": ("request", "0300 03 00 05", InvalidValue),
+    "a key of 1025 bytes": ("request", "0300 03 8108" + "6b" * 1025 + "05", Oversized),
+    "a value of 1 MiB and a byte": ("cached", "0300 01 818040", Oversized),
+    "a value longer than the frame": ("cached", "0300 01 808040 76", Truncated),
+    "nine settled versions": ("committed_record", "0300 010176 01 00 02 8877665544332211 0000 09", Oversized),
+    "text that is not UTF-8": ("reply", "0300 0c 02c328", InvalidValue),
+    "an overlong NUL": ("reply", "0300 0c 02c080", InvalidValue),
+    "a lone surrogate": ("reply", "0300 0c 03eda080", InvalidValue),
+    "a reason of 1025 bytes": ("reply", "0300 0c 8108" + "72" * 1025, Oversized),
+    "an immutable tombstone": ("cached", "0300 00 01 00 02 8877665544332211 0000", InvalidValue),
+    "a fold of more writes than versions": (
+        "cached",
+        "0300 010176 01 01 02 8877665544332211 01 03 8877665544332211 00",
+        InvalidValue,
+    ),
+    "a fold of 65 writes": ("cached", "0300 010176 41 01 02 8877665544332211 40", Oversized),
+    "an earlier fold of more writes than versions": (
+        "committed_record",
+        "0300 010176 03 01 02 8877665544332211 0000 01 01 02 8877665544332211 01 03 8877665544332211",
+        InvalidValue,
+    ),
+    "a Carry of nothing": ("request", f"0300 07 016b 05 {LIVES} 03 00", InvalidValue),
+    "a Carry of 65 writes": ("request", f"0300 07 016b 05 {LIVES} 03 41", Oversized),
+    "an amount of 64 bits": (
+        "request",
+        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 00 01 00 00 01 80808080808080808001 00",
+        InvalidValue,
+    ),
+    "an amount beside a value": (
+        "request",
+        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 010176 01 00 00 01 05 00",
+        InvalidValue,
+    ),
+    "a reservation that deletes": (
+        "request",
+        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 00 00 00 00 00 00",
+        InvalidValue,
+    ),
+    "a reservation that compares": (
+        "request",
+        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 010176 00 01 04 00 00 00",
+        InvalidValue,
+    ),
+    "counter 0 with a name": ("ballot", "0300 00 01", InvalidValue),
+    "a promise in the fast round": ("request", "0300 00 016b 05 0102 07", InvalidValue),
+    "a vote without a ballot": ("request", "0300 01 016b 05 0000 010176 01 00 02 8877665544332211 0000", InvalidValue),
+    "a vote for version 0": ("request", "0300 01 016b 05 0102 010176 00 00 02 8877665544332211 0000", InvalidValue),
+    "epoch 0": ("config", "0300 00 01 01 010200 000000000000000000 00 00 00 00 00", InvalidValue),
+    "no replicas": ("config", "0300 01 01 00 00 00 00 00 00", InvalidValue),
+    "65 replicas": ("config", "0300 01 01 41" + ("010200" + "00" * 9) * 65 + "000000", Oversized),
+    "replica 0": ("config", "0300 01 01 01 000200 000000000000000000 00 00 00 00 00", InvalidValue),
     "the same replica twice": (
         "config",
-        "0200 01 01 02 010200 000000000000000000 010200 000000000000000000 00 00 00 00 00",
+        "0300 01 01 02 010200 000000000000000000 010200 000000000000000000 00 00 00 00 00",
         InvalidValue,
     ),
     "replicas out of order": (
         "config",
-        "0200 01 01 02 020200 000000000000000000 010200 000000000000000000 00 00 00 00 00",
+        "0300 01 01 02 020200 000000000000000000 010200 000000000000000000 00 00 00 00 00",
         InvalidValue,
     ),
-    "no active replica": ("config", "0200 01 01 01 010100 000000000000000000 00 00 00 00 00", InvalidValue),
-    "sealed in its own time": ("config", "0200 01 01 01 010200 000000000000000000 00 00 01 00 00", InvalidValue),
-    "as many terms as epochs": ("config", "0200 01 01 01 010200 000000000000000000 00 00 00 01 00", InvalidValue),
-    "members of a later term": ("config", "0200 02 01 01 010200 000000000000000000 00 00 00 00 01", InvalidValue),
-    "a request for no member": ("change_request", "0200 00", InvalidValue),
-    "a request for replica 0": ("change_request", "0200 01 000000", InvalidValue),
-    "the same member twice": ("change_request", "0200 02 010000 010000", InvalidValue),
-    "65 voters": ("config", "0200 01 01 01 010200 000000000000000000 01 41" + "01" * 65 + "0000", Oversized),
+    "no active replica": ("config", "0300 01 01 01 010100 000000000000000000 00 00 00 00 00", InvalidValue),
+    "sealed in its own time": ("config", "0300 01 01 01 010200 000000000000000000 00 00 01 00 00", InvalidValue),
+    "as many terms as epochs": ("config", "0300 01 01 01 010200 000000000000000000 00 00 00 01 00", InvalidValue),
+    "members of a later term": ("config", "0300 02 01 01 010200 000000000000000000 00 00 00 00 01", InvalidValue),
+    "a request for no member": ("change_request", "0300 00", InvalidValue),
+    "a request for replica 0": ("change_request", "0300 01 000000", InvalidValue),
+    "the same member twice": ("change_request", "0300 02 010000 010000", InvalidValue),
+    "65 voters": ("config", "0300 01 01 01 010200 000000000000000000 01 41" + "01" * 65 + "0000", Oversized),
 }
 
 
@@ -187,7 +221,7 @@ def test_a_huge_length_allocates_nothing(kind: str, length: int) -> None:
 
 def test_a_frame_above_its_limit_is_refused_before_it_is_read() -> None:
     with pytest.raises(Oversized, match="4194305 bytes"):
-        wire.decode_peer_response(b"\x02\x00" + bytes(wire.MAX_ENCODED_BYTES - 1))
+        wire.decode_peer_response(b"\x03\x00" + bytes(wire.MAX_ENCODED_BYTES - 1))
 
 
 def test_a_frame_above_its_limit_is_not_made() -> None:
@@ -204,7 +238,7 @@ def test_a_batch_has_a_limit() -> None:
     with pytest.raises(Oversized, match="limit of 4096"):
         wire.encode_peer_response(PeerResponse(replies=(AcceptOk(),) * (wire.MAX_BATCH + 1)))
     with pytest.raises(Oversized, match="limit of 4096"):
-        wire.decode_peer_response(b"\x02\x00\x81\x20" + b"\x01" * (wire.MAX_BATCH + 1))
+        wire.decode_peer_response(b"\x03\x00\x81\x20" + b"\x01" * (wire.MAX_BATCH + 1))
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,19 @@ def vote(ballot: Ballot, version: int = 1) -> Vote:
     return Vote(proposal=prop(version), ballot=ballot, epoch=1)
 
 
-def test_a_fresh_key_works_on_version_one() -> None:
-    assert (FRESH.version, FRESH.next_version, FRESH.is_final, FRESH.is_untouched) == (0, 1, False, True)
+def test_a_fresh_key_has_version_zero() -> None:
+    assert (FRESH.version, FRESH.is_final, FRESH.is_untouched) == (0, False, True)
 
 
 def test_a_mutable_key_goes_on_and_an_immutable_one_is_final() -> None:
     register, name = KeyState(committed=prop(4)), KeyState(committed=prop(1, mutable=False))
-    assert (register.next_version, register.is_final, register.is_untouched) == (5, False, True)
+    assert (register.version, register.is_final, register.is_untouched) == (4, False, True)
     assert (name.version, name.is_final) == (1, True)
 
 
 def test_a_legacy_value_is_final_at_version_zero() -> None:
     legacy = KeyState(committed=prop(0, mutable=False))
-    assert (legacy.version, legacy.next_version, legacy.is_final) == (0, 1, True)
+    assert (legacy.version, legacy.is_final) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,34 @@ def test_anything_in_flight_closes_the_fast_round(state: KeyState) -> None:
     assert not state.is_untouched
 
 
-def test_a_vote_belongs_to_the_next_version() -> None:
+def test_a_vote_belongs_to_the_instance_on_top_of_the_committed_version() -> None:
     for version in (1, 2, 4):
         with pytest.raises(AssertionError):
             KeyState(committed=prop(2), vote=vote(Ballot(1, 1), version))
     assert KeyState(committed=prop(2), vote=vote(Ballot(1, 1), 3)).vote is not None
+    of_three = Vote(proposal=fold(5, 2), ballot=Ballot(1, 1), epoch=1)
+    assert KeyState(committed=prop(2), vote=of_three).vote == of_three
+    with pytest.raises(AssertionError):
+        KeyState(committed=prop(4), vote=of_three)
+
+
+def fold(version: int, before: int) -> Proposal:
+    folded = tuple(ProposalId(2, nonce) for nonce in range(before))
+    return Proposal(value=b"x", version=version, mutable=True, proposal_id=ID, folded=folded)
+
+
+def test_a_fold_gives_each_write_a_version_on_top_of_its_base() -> None:
+    assert [fold(9, before).base for before in (0, 1, 8)] == [8, 7, 0]
+    assert Settled(9, ID, (ID, ID)).base == 6
+    for version in (0, 1, 2):
+        with pytest.raises(AssertionError):
+            fold(version, 2)
+
+
+def test_a_proposal_is_that_of_the_home_of_its_last_write_unless_another_replica_folded_it() -> None:
+    assert prop(1).home == 1
+    carried = Proposal(value=b"x", version=1, mutable=True, proposal_id=ID, proposer=3)
+    assert carried.home == 3
 
 
 def test_a_classic_vote_is_never_above_the_promise() -> None:
