@@ -7,6 +7,7 @@ sender, and addressed to one life (process) of its receiver.
 
 from epoxy.model.messages import Carry
 from epoxy.ports import Dice
+from epoxy.protocol.keys.carrying import NO_LIFE
 
 MAX_SENDERS = 256
 """Lives of other replicas whose numbers are kept. With one more, this process begins a new life."""
@@ -31,8 +32,8 @@ class CarryNumbers:
         return self._sent
 
     def life_of(self, replica: int) -> int:
-        """As it was told last; 0: not known, so the first Carry to it is declined and tells it."""
-        return self._lives.get(replica, 0)
+        """As it was told last; NO_LIFE: not known, so the first Carry to it is declined and tells it."""
+        return self._lives.get(replica, NO_LIFE)
 
     def met(self, replica: int, life: int) -> bool:
         """Note the life it told. True: it was another one that was known before."""
@@ -41,7 +42,7 @@ class CarryNumbers:
         return is_new
 
     def is_for_me(self, home: int, carry: Carry) -> bool:
-        """Whether this Carry is for this process. If not, no copy of it is ever taken."""
+        """Whether this Carry is for this process. If not, this process takes no copy of it."""
         if carry.receiver == self.life and (home, carry.sender) not in self._received:
             if len(self._received) >= MAX_SENDERS:
                 self._received.clear()

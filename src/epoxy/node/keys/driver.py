@@ -17,7 +17,7 @@ from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
-from epoxy.protocol.keys.carrying import answer_to, is_declined, place, unpacked
+from epoxy.protocol.keys.carrying import answer_to, is_declined, place, unpacked, was_taken_by_none
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
 from epoxy.protocol.keys.folding import ABSENT, answer_found
 from epoxy.protocol.keys.operations import PendingWrite
@@ -195,11 +195,12 @@ class Driver:
         key, plan, now_ms = request.key, self.plan(), self.clock.now_ms()
         home = request.writes[0].proposal_id.replica_id
         if not self.numbers.is_for_me(home, request):
-            return CarryOk(declined=tuple([write.proposal_id for write in request.writes]), life=self.numbers.life)
+            declined = [write.proposal_id for write in request.writes] if was_taken_by_none(request.receiver) else []
+            return CarryOk(declined=tuple(declined), life=self.numbers.life)
         if not self.numbers.is_new(home, request):
             return CarryOk(life=self.numbers.life)
         state = self.replica.state(key)
-        declined: list[ProposalId] = []
+        declined = []
         found: list[CarryAnswer] = []
         self.owners.forget(key)
         self.counts.received += len(request.writes)

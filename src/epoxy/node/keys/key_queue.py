@@ -324,20 +324,24 @@ class KeyQueue:
 
     def _heard(self, owner: int, entries: list[QueuedWrite], fresh: list[QueuedWrite], reply: Reply) -> None:
         """The owner has taken the writes, or declined some of them, definitely: what was never put forward before is as
-        it was. Without an answer it may have taken them."""
+        it was. Without an answer it may have taken them, and so may the process before the one that answers."""
         if isinstance(reply, CarryOk):
             is_met = self._driver.numbers.met(owner, reply.life)
-            declined = set(reply.declined)
-            if not declined:
+            if not reply.declined and not is_met:
                 return
-            entries = [entry for entry in entries if entry.pending.proposal_id in declined]
-            for entry in entries:
-                entry.pending.handed_over = False
-                if entry in fresh:
-                    entry.pending.floor = NOT_EXPOSED
+            if reply.declined:
+                entries = [entry for entry in entries if entry.pending.proposal_id in reply.declined]
+                self._declined([entry for entry in entries if self._is_carried(entry)], fresh)
             if is_met:
                 self._rival = owner
         self._take_back(entries)
+
+    def _declined(self, entries: list[QueuedWrite], fresh: list[QueuedWrite]) -> None:
+        """Not those that were taken back meanwhile: they may have been put forward here."""
+        for entry in entries:
+            entry.pending.handed_over = False
+            if entry in fresh:
+                entry.pending.floor = NOT_EXPOSED
 
     def _overdue(self, entries: list[QueuedWrite], times: int) -> None:
         """The hedge: the owner is silent. What is decided already is not proposed again; if only its answer is missing,

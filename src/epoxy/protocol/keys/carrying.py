@@ -25,6 +25,9 @@ from epoxy.protocol.keys.operations import PendingWrite
 
 MAX_REASON = 256
 
+NO_LIFE = 0
+"""The receiver of a Carry before its life is known."""
+
 
 def may_be_carried(write: Write) -> bool:
     """A reservation that lost needs no other round, and a large value travels once. An amount travels as 63 bits and a
@@ -75,6 +78,12 @@ def place(pending: PendingWrite, committed: Proposal | None, lineage: tuple[Sett
 def is_declined(found: int) -> bool:
     """The lineage here does not reach back to the floor of the write, so it must not be folded here."""
     return found == UNKNOWN
+
+
+def was_taken_by_none(receiver: int) -> bool:
+    """Whether a Carry that is not for this process is definitely declined. One for an earlier process of this replica
+    may be a copy of what that took: its fold may still be decided."""
+    return receiver == NO_LIFE
 
 
 def answer_to(pending: PendingWrite, outcome: Outcome) -> CarryAnswer:
