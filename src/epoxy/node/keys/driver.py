@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
-from epoxy.model.records import KeyState, ProposalId
+from epoxy.model.records import KeyState
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, Path, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.keys.carry_numbers import CarryNumbers
 from epoxy.node.keys.direct_round import RoundPlan
-from epoxy.node.keys.key_queue import AT_ANY_TIME, KeyQueue, QueuedWrite, Turn
+from epoxy.node.keys.key_queue import KeyQueue
 from epoxy.node.keys.owners import Owners
+from epoxy.node.keys.queued_write import AT_ANY_TIME, QueuedWrite, Turn
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.recent_writers import RecentWriters
 from epoxy.node.keys.replica import Replica

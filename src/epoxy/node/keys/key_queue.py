@@ -2,20 +2,21 @@
 another replica folds the writes of this key, they are carried there."""
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreFailed
-from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryResult, Reply
+from epoxy.model.messages import CarryAnswers
 from epoxy.model.records import MAX_FOLD_WRITES, KeyState, ProposalId
-from epoxy.model.writes import Committed, Outcome, Path, Refused
+from epoxy.model.writes import Committed, Path, Refused
+from epoxy.node.keys.hand_overs import HandOvers
+from epoxy.node.keys.queued_write import QueuedWrite
 from epoxy.node.keys.uncontended import Uncontended
-from epoxy.protocol.keys.carrying import answer_to, may_be_carried, outcome_of, packed
-from epoxy.protocol.keys.folding import ABSENT, UNANSWERED, answer_found, room, version_in
-from epoxy.protocol.keys.operations import NOT_EXPOSED, PendingWrite
+from epoxy.protocol.keys.carrying import answer_to
+from epoxy.protocol.keys.folding import ABSENT, answer_found, room, version_in
+from epoxy.protocol.keys.operations import NOT_EXPOSED
 from epoxy.protocol.keys.proposer import FoldIntent
 
 if TYPE_CHECKING:
@@ -34,76 +35,14 @@ GATHER_MS = 1.0
 """While a Carry is under way, the next one leaves this much later, with what has come by then."""
 
 
-AWAITED_TIMES = 8
-"""Further hedges that a home waits for the answer of a carried write that is decided."""
-
-
-class Turn(Protocol):
-    """Of a write in the queue of its key. A Ticket of `runtime.admission` is one."""
-
-    def wait(self) -> None:
-        """The write was queued."""
-
-    def begin(self) -> bool:
-        """The write could begin now. False: its client was answered that it was dropped, so it must not."""
-
-
-class AnyTime:
-    """For writes without a time limit."""
-
-    def wait(self) -> None:
-        pass
-
-    def begin(self) -> bool:
-        return True
-
-
-AT_ANY_TIME = AnyTime()
-
-
-class QueuedWrite:
-    """A write, and where its answer goes: to a client, or to the replica `home` that carried it here. `begun`: its turn
-    came, and it is folded until it is answered. `found`: its answer as far as a decision tells it, while the owner's
-    answer is awaited."""
-
-    __slots__ = ("answered", "begun", "begun_ms", "found", "home", "pending", "turn")
-
-    def __init__(
-        self,
-        pending: PendingWrite,
-        begun_ms: float,
-        answered: Callable[[Outcome], None] | None,
-        turn: Turn = AT_ANY_TIME,
-        home: int = 0,
-    ) -> None:
-        self.pending = pending
-        self.answered = answered
-        self.turn = turn
-        self.begun_ms = begun_ms
-        self.home = home
-        self.begun = False
-        self.found: Outcome | None = None
-
-    def may_begin(self) -> bool:
-        if not self.begun:
-            self.begun = self.turn.begin()
-        return self.begun
-
-    @property
-    def may_be_carried(self) -> bool:
-        """Not one that was carried here: it would travel in circles. Nor one that another replica may still fold: a
-        write is handed over to one at a time."""
-        return not self.home and not self.pending.handed_over and may_be_carried(self.pending.write)
-
-
 class KeyQueue:
     """Of a key with a write under way. Rivals within a replica would only cost each other the fast round, so there is
     one round at a time."""
 
     __slots__ = (
-        "_carried",
         "_driver",
         "_is_awaited",
+        "_out",
         "_prepares",
         "_rival",
         "_round",
@@ -123,7 +62,7 @@ class KeyQueue:
         self._prepares = 0
         self._rival: int | None = None
         """The replica that won the last round from this one."""
-        self._carried: dict[ProposalId, QueuedWrite] = {}
+        self._out = HandOvers(driver, self)
         self.held: set[ProposalId] = set()
         """Ids of writes that were carried here and have no answer yet."""
 
@@ -146,7 +85,7 @@ class KeyQueue:
         if entry.home:
             self.held.add(entry.pending.proposal_id)
         if self._round is None:
-            self._soon(GATHER_MS if self._carried and not entry.home else 0)
+            self._soon(GATHER_MS if self._out.carried and not entry.home else 0)
         return True
 
     @property
@@ -192,9 +131,9 @@ class KeyQueue:
         return begun
 
     def _rest(self) -> None:
-        if self._waiting and not self._carried:
+        if self._waiting and not self._out.carried:
             self._soon(0)
-        elif not self._waiting and not self._carried and self._round is None:
+        elif not self._waiting and not self._out.carried and self._round is None:
             self._driver.forget(self)
 
     # Rounds
@@ -212,9 +151,8 @@ class KeyQueue:
         assert ended is not None, "a round ends once"
         self._round, self._under_way = None, []
         self._prepares += ended.prepares
-        self._await_answers(entries)
-        lost = [entry for entry in entries if entry.pending.outcome is None and not self._is_carried(entry)]
-        entries = [entry for entry in entries if not self._is_carried(entry)]
+        entries = self._out.without_awaited(entries)
+        lost = [entry for entry in entries if entry.pending.outcome is None]
         answered = [entry for entry in entries if entry.pending.outcome is not None] if lost else entries
         decided = intent.decided
         if lost:
@@ -226,25 +164,6 @@ class KeyQueue:
         else:
             self._rest()
         self._answer(answered)
-
-    def _await_answers(self, entries: list[QueuedWrite]) -> None:
-        """A write that was handed over, taken back and then decided by the owner has an answer: the owner's, which has
-        come meanwhile, or is on its way."""
-        awaited: list[QueuedWrite] = []
-        for entry in entries:
-            pending = entry.pending
-            if pending.outcome == UNANSWERED and pending.handed_over and not pending.is_guest:
-                if entry.found is not None:
-                    pending.outcome = entry.found
-                else:
-                    pending.outcome, entry.found = None, UNANSWERED
-                    self._carried[pending.proposal_id] = entry
-                    awaited.append(entry)
-        if awaited:
-            self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, awaited, AWAITED_TIMES))
-
-    def _is_carried(self, entry: QueuedWrite) -> bool:
-        return entry.pending.proposal_id in self._carried
 
     def _answer(self, entries: list[QueuedWrite]) -> None:
         """All of them, also if a receiver raises."""
@@ -294,111 +213,41 @@ class KeyQueue:
         return owner if owner != driver.replica.me and owner in driver.replica.config.voters else None
 
     def _carry(self, owner: int) -> None:
-        """Hand the writes that wait to the owner. From here on they may be decided (F2)."""
-        driver = self._driver
-        free = min(MAX_FOLD_WRITES, MAX_CARRIED - len(self._carried))
+        """Hand the writes that wait to the owner."""
+        free = min(MAX_FOLD_WRITES, MAX_CARRIED - len(self._out.carried))
         entries = [entry for entry in self._waiting if entry.may_be_carried][: max(0, free)]
         entries = self._begin(entries[: room(entry.pending for entry in entries)])
-        if not entries:
-            return
-        version = driver.replica.version(self.key)
-        fresh = [entry for entry in entries if not entry.pending.is_exposed]
-        for entry in entries:
-            entry.pending.expose(version)
-            entry.pending.handed_over = True
-            self._carried[entry.pending.proposal_id] = entry
-        driver.counts.carried += len(entries)
-        numbers = driver.numbers
-        request = Carry(
-            key=self.key,
-            epoch=driver.replica.config.epoch,
-            sender=numbers.life,
-            receiver=numbers.life_of(owner),
-            number=numbers.next(),
-            writes=tuple([packed(entry.pending) for entry in entries]),
-        )
-        driver.transport.send(owner, (request,), partial(self._heard, owner, entries, fresh))
-        driver.clock.call_later(driver.carry_ms, partial(self._overdue, entries, AWAITED_TIMES))
-        if any(entry.may_be_carried for entry in self._waiting):
-            self._soon(GATHER_MS)
+        if entries:
+            self._out.send(owner, entries)
+            if any(entry.may_be_carried for entry in self._waiting):
+                self._soon(GATHER_MS)
 
-    def _heard(self, owner: int, entries: list[QueuedWrite], fresh: list[QueuedWrite], reply: Reply) -> None:
-        """The owner has taken the writes, or declined some of them, definitely: what was never put forward before is as
-        it was. Without an answer it may have taken them, and so may the process before the one that answers."""
-        if isinstance(reply, CarryOk):
-            is_met = self._driver.numbers.met(owner, reply.life)
-            if not reply.declined and not is_met:
-                return
-            if reply.declined:
-                entries = [entry for entry in entries if entry.pending.proposal_id in reply.declined]
-                self._declined([entry for entry in entries if self._is_carried(entry)], fresh)
-            if is_met:
-                self._rival = owner
-        self._take_back(entries)
+    def heard_new_life(self, owner: int) -> None:
+        """Carry to it again: the process that was addressed is gone, or was not known yet."""
+        self._rival = owner
 
-    def _declined(self, entries: list[QueuedWrite], fresh: list[QueuedWrite]) -> None:
-        """Not those that were taken back meanwhile: they may have been put forward here."""
-        for entry in entries:
-            entry.pending.handed_over = False
-            if entry in fresh:
-                entry.pending.floor = NOT_EXPOSED
-
-    def _overdue(self, entries: list[QueuedWrite], times: int) -> None:
-        """The hedge: the owner is silent. What is decided already is not proposed again; if only its answer is missing,
-        that is waited for a little longer."""
-        awaited = [entry for entry in entries if times and entry.found == UNANSWERED and self._is_carried(entry)]
-        if awaited:
-            self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, awaited, times - 1))
-        self._take_back([entry for entry in entries if entry not in awaited])
-
-    def _take_back(self, entries: list[QueuedWrite]) -> None:
-        """Propose these here. By F3 that is safe, whatever became of the Carry."""
-        entries = [entry for entry in entries if self._carried.pop(entry.pending.proposal_id, None) is not None]
-        if not entries:
-            return
-        self._driver.owners.forget(self.key)
-        self._driver.counts.taken_back += len(entries)
+    def take_back(self, entries: list[QueuedWrite]) -> None:
+        """Propose these here. By F3 that is safe, whatever became of their Carry."""
         self._waiting.extendleft(reversed(entries))
         if self._round is None:
             self._soon(0)
 
     def answered(self, message: CarryAnswers) -> None:
-        """The owner's answers. What it refused is proposed here."""
+        """The owner's answers to writes that were carried to it."""
         driver = self._driver
         driver.owners.believe(self.key, message.owner, driver.clock.now_ms())
-        done: list[QueuedWrite] = []
-        for answer in message.answers:
-            entry = self._carried.get(answer.proposal_id)
-            if entry is None:
-                self._answered_late(answer)
-                continue
-            outcome = outcome_of(entry.pending, answer)
-            entry.pending.handed_over = False
-            if entry.found is not None and not isinstance(outcome, Committed):
-                outcome = entry.found  # It was decided, so whatever the owner refused came after that.
-            if isinstance(outcome, Refused):
-                self._take_back([entry])
-                continue
-            del self._carried[answer.proposal_id]
-            entry.pending.outcome = outcome
-            done.append(entry)
+        done = self._out.answered(message, chain(self._waiting, self._under_way))
         if self._waiting and self._round is None:
             self._soon(0)
         self._rest()
         self._answer(done)
-
-    def _answered_late(self, answer: CarryAnswer) -> None:
-        """Of a write that was taken back. What the owner refused may be decided by this replica."""
-        for entry in chain(self._waiting, self._under_way):
-            if entry.pending.proposal_id == answer.proposal_id and answer.result is CarryResult.DONE:
-                entry.found = outcome_of(entry.pending, answer)
 
     def learned(self, after: KeyState) -> None:
         """A decision was learned here. Exposed writes that wait or are carried are looked for in it; if all before it
         were looked through, their floors rise."""
         decided = after.committed
         assert decided is not None
-        for entry in chain(self._waiting, self._carried.values()):
+        for entry in chain(self._waiting, self._out.carried.values()):
             pending = entry.pending
             if not NOT_EXPOSED < pending.floor < decided.version or entry.found is not None:
                 continue

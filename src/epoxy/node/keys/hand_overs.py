@@ -1,0 +1,164 @@
+"""Writes of one key that their home has handed to the key's owner, until it answers or they are taken back."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryResult, Reply
+from epoxy.model.records import ProposalId
+from epoxy.model.writes import Committed, Refused
+from epoxy.node.keys.queued_write import QueuedWrite
+from epoxy.protocol.keys.carrying import outcome_of, packed
+from epoxy.protocol.keys.folding import UNANSWERED, tellable
+from epoxy.protocol.keys.operations import NOT_EXPOSED
+
+if TYPE_CHECKING:
+    from epoxy.node.keys.driver import Driver
+    from epoxy.node.keys.key_queue import KeyQueue
+
+AWAITED_TIMES = 8
+"""Further hedges that a home waits for the answer of a write that is decided."""
+
+
+class HandOver:
+    """One Carry. What is heard of it concerns only the writes that are still in it. `fresh`: those that were never
+    exposed before."""
+
+    __slots__ = ("entries", "fresh", "owner")
+
+    def __init__(self, owner: int, entries: list[QueuedWrite]) -> None:
+        self.owner = owner
+        self.entries = entries
+        self.fresh = [entry for entry in entries if not entry.pending.is_exposed]
+
+    def of(self, ids: Iterable[ProposalId] | None = None) -> list[QueuedWrite]:
+        """The writes still in it, or those of them with these ids."""
+        named = None if ids is None else set(ids)
+        return [
+            entry
+            for entry in self.entries
+            if entry.hand_over is self and (named is None or entry.pending.proposal_id in named)
+        ]
+
+
+class HandOvers:
+    __slots__ = ("_driver", "_queue", "carried")
+
+    def __init__(self, driver: "Driver", queue: "KeyQueue") -> None:
+        self._driver = driver
+        self._queue = queue
+        self.carried: dict[ProposalId, QueuedWrite] = {}
+
+    def send(self, owner: int, entries: list[QueuedWrite]) -> None:
+        """From here on the writes may be decided, on top of the version known here or later (F2)."""
+        driver, key, numbers = self._driver, self._queue.key, self._driver.numbers
+        hand_over, version = HandOver(owner, entries), driver.replica.version(key)
+        for entry in entries:
+            pending = entry.pending
+            entry.is_spread = entry.is_spread or pending.handed_over
+            pending.expose(version)
+            pending.handed_over = True
+            entry.hand_over = hand_over
+            self.carried[pending.proposal_id] = entry
+        driver.counts.carried += len(entries)
+        request = Carry(
+            key=key,
+            epoch=driver.replica.config.epoch,
+            sender=numbers.life,
+            receiver=numbers.life_of(owner),
+            number=numbers.next(),
+            writes=tuple([packed(entry.pending) for entry in entries]),
+        )
+        driver.transport.send(owner, (request,), partial(self._heard, hand_over))
+        driver.clock.call_later(driver.carry_ms, partial(self._overdue, hand_over, AWAITED_TIMES))
+
+    def _heard(self, hand_over: HandOver, reply: Reply) -> None:
+        """The owner has taken the writes, or declined some of them, definitely: then it is as if they had not been
+        handed over. Without an answer it may have taken them, and so may the process before the one that answers."""
+        entries = hand_over.of()
+        if isinstance(reply, CarryOk):
+            is_met = self._driver.numbers.met(hand_over.owner, reply.life)
+            if not reply.declined and not is_met:
+                return
+            if reply.declined:
+                entries = hand_over.of(reply.declined)
+            for entry in entries if reply.declined else ():
+                entry.pending.handed_over = entry.is_spread
+                if entry in hand_over.fresh:
+                    entry.pending.floor = NOT_EXPOSED
+            if is_met and entries:
+                self._queue.heard_new_life(hand_over.owner)
+        self._take_back(entries)
+
+    def _overdue(self, hand_over: HandOver, times: int) -> None:
+        """The hedge: the owner is silent. If a write is decided and only its answer is missing, that is waited for."""
+        entries = hand_over.of()
+        awaited = [entry for entry in entries if times and entry.found == UNANSWERED]
+        if awaited:
+            self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, hand_over, times - 1))
+        self._take_back([entry for entry in entries if entry not in awaited])
+
+    def _take_back(self, entries: list[QueuedWrite]) -> None:
+        if entries:
+            for entry in entries:
+                self._drop(entry)
+            self._driver.owners.forget(self._queue.key)
+            self._driver.counts.taken_back += len(entries)
+            self._queue.take_back(entries)
+
+    def _drop(self, entry: QueuedWrite) -> None:
+        entry.hand_over = None
+        del self.carried[entry.pending.proposal_id]
+
+    def answered(self, message: CarryAnswers, taken_back: Iterable[QueuedWrite]) -> list[QueuedWrite]:
+        """The writes that have their outcome by the owner's answers."""
+        done: list[QueuedWrite] = []
+        late: dict[ProposalId, CarryAnswer] = {}
+        for answer in message.answers:
+            entry = self.carried.get(answer.proposal_id)
+            if entry is None:
+                late[answer.proposal_id] = answer
+            elif self._is_done(entry, answer):
+                done.append(entry)
+        for entry in taken_back if late else ():
+            answer_to_it = late.get(entry.pending.proposal_id)
+            if answer_to_it is not None and answer_to_it.result is CarryResult.DONE:
+                entry.found = outcome_of(entry.pending, answer_to_it)
+        return done
+
+    def _is_done(self, entry: QueuedWrite, answer: CarryAnswer) -> bool:
+        """What the owner turned away is proposed here. What it refused may be told only if no other replica may still
+        fold the write (F6)."""
+        pending = entry.pending
+        outcome = outcome_of(pending, answer)
+        if entry.found is not None and not isinstance(outcome, Committed):
+            outcome = entry.found  # It was decided, so whatever the owner refused came after that.
+        if isinstance(outcome, Refused):
+            entry.is_spread = True
+            self._take_back([entry])
+            return False
+        self._drop(entry)
+        pending.handed_over = entry.is_spread
+        pending.outcome = tellable(pending, outcome)
+        return True
+
+    def without_awaited(self, entries: list[QueuedWrite]) -> list[QueuedWrite]:
+        """Of the writes of a round: without those that the owner decided after they were taken back, and that have no
+        answer. The owner's has come meanwhile, or is on its way."""
+        awaited: list[QueuedWrite] = []
+        for entry in entries:
+            pending = entry.pending
+            if pending.outcome == UNANSWERED and pending.handed_over and not pending.is_guest:
+                if entry.found is not None:
+                    pending.outcome = entry.found
+                else:
+                    pending.outcome, entry.found = None, UNANSWERED
+                    awaited.append(entry)
+        if not awaited:
+            return entries
+        hand_over = HandOver(0, awaited)
+        for entry in awaited:
+            entry.hand_over = hand_over
+            self.carried[entry.pending.proposal_id] = entry
+        self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, hand_over, AWAITED_TIMES))
+        return [entry for entry in entries if entry not in awaited]
