@@ -2,7 +2,7 @@
 
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import ConsensusFailed, Outcome, Refused, Write
-from epoxy.node.keys.driver import UNBEGUN
+from epoxy.node.keys.key_queue import UNBEGUN
 from epoxy.node.service import STOOD_STILL
 from epoxy.runtime.admission import GRAIN_MS, Admission
 from epoxy.runtime.stall import BEAT_MS, SHORTEST_STALL_MS, WAKING_MS, Stall

@@ -132,7 +132,7 @@ def assert_no_vote(bench: EmbeddedBench, end: End, numbers: list[int]) -> None:
         refusal = AlreadyCommitted(committed=legacy_of(number))
         for request in (
             Accept(key=key_of(number), epoch=1, ballot=fast_ballot(NEW), proposal=mine),
-            Prepare(key=key_of(number), epoch=1, ballot=Ballot(2, NEW), version=1),
+            Prepare(key=key_of(number), epoch=1, ballot=Ballot(2, NEW), base=0),
         ):
             assert end.says(request) == refusal
     bench.settle()

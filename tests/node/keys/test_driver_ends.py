@@ -154,6 +154,8 @@ def test_a_new_epoch_is_adopted_and_the_write_goes_on_under_it() -> None:
     node, accepts = writing()
     accepts[B].answer(StaleEpoch(config=config_of(epoch=2)))
     node.disk.sync()
+    node.clock.advance(0)  # folded again
+    node.disk.sync()
     assert node.replica.config.epoch == 2
     assert {to: each.requests for to, each in node.transport.take().items()} == dict.fromkeys(
         (B, C), (prepare(Ballot(2, A), epoch=2),)
@@ -163,6 +165,8 @@ def test_a_new_epoch_is_adopted_and_the_write_goes_on_under_it() -> None:
 def test_a_replica_voted_out_settles_what_it_offered_or_says_that_it_cannot_know() -> None:
     node, accepts = writing()
     accepts[B].answer(StaleEpoch(config=with_learner(epoch=2)))
+    node.disk.sync()
+    node.clock.advance(0)  # folded again
     node.disk.sync()
     assert [type(outcome) for outcome in node.outcomes] == [ConsensusFailed]
 

@@ -1,14 +1,11 @@
 """Writes that wait: for their turn, and for each other to get out of the way."""
 
-import contextlib
-
 import pytest
 
 from epoxy.model.ballot import Ballot
 from epoxy.model.messages import Accept, AcceptOk, HigherBallot, Read
-from epoxy.model.records import Proposal
-from epoxy.model.writes import Committed, Consistency, ExpectedValueDoesNotMatch, Path, Refused, VersionMismatch, Write
-from epoxy.node.keys.driver import MAX_QUEUED_PER_KEY, UNBEGUN, UNCHANGED
+from epoxy.model.writes import Committed, Consistency, ExpectedValueDoesNotMatch, Path, Refused, Write
+from epoxy.node.keys.key_queue import MAX_QUEUED_PER_KEY, UNBEGUN
 from epoxy.protocol.effects import Pause
 from tests.node.bench import Node
 from tests.node.keys.driver_bench import MINE, OTHERS, kinds, preparing, writing
@@ -17,7 +14,7 @@ from tests.protocol.keys.harness import KEY, B, C, commit, config_of, prepare, p
 # Queues
 
 
-def test_writes_of_one_key_run_one_after_the_other() -> None:
+def test_writes_of_one_key_wait_for_the_round_under_way() -> None:
     node, accepts = writing()
     node.write(b"second")
     node.write(b"v")
@@ -28,9 +25,10 @@ def test_writes_of_one_key_run_one_after_the_other() -> None:
     assert len(node.outcomes) == 1
     node.clock.advance(0)
     node.disk.sync()
-    assert node.outcomes[1] == ExpectedValueDoesNotMatch(committed=MINE, path=Path.LOCAL)
-    node.clock.advance(0)
-    assert node.outcomes[2] == Committed(proposal=MINE, mine=False, path=Path.LOCAL)
+    assert node.outcomes[1:] == [
+        ExpectedValueDoesNotMatch(committed=MINE, path=Path.LOCAL),
+        Committed(proposal=MINE, mine=False, path=Path.LOCAL),
+    ]
 
 
 def test_the_second_write_starts_only_when_the_first_is_answered() -> None:
@@ -114,9 +112,6 @@ def test_a_caller_that_raises_does_not_hold_up_the_others() -> None:
     assert isinstance(node.outcomes[0], Committed)
 
 
-# Updates: writes that follow from the version before
-
-
 class Unwanted:
     def wait(self) -> None:
         pass
@@ -136,59 +131,21 @@ def test_a_write_that_is_not_wanted_any_more_passes_its_turn_on() -> None:
     assert node.state().committed == MINE
 
 
-def one_more(before: Proposal | None) -> Write:
-    value, version = (before.value, before.version) if before is not None else (None, 0)
-    return Write(key=KEY, value=b"%d" % (int(value or b"0") + 1), mutable=True, if_version=version)
-
-
 def played_out(node: Node) -> None:
     for _ in range(8):
         node.disk.sync()
         node.clock.advance(0)
 
 
-def test_an_update_is_worked_out_when_its_turn_has_come() -> None:
+def test_an_addition_is_worked_out_when_its_turn_has_come() -> None:
     node = Node(config=config_of(1))
     told: list[object] = []
-    node.driver.update(KEY, one_more, told.append, again=False)
-    node.driver.write(Write(key=KEY, value=b"10", mutable=True), told.append)
-    for _ in range(2):
-        node.driver.update(KEY, one_more, told.append, again=False)
+    add = Write(key=KEY, value=None, mutable=True, amount=1)
+    for write in (add, Write(key=KEY, value=b"10", mutable=True), add, add):
+        node.driver.write(write, told.append)
     played_out(node)
     assert [isinstance(each, Committed) and each.proposal.value for each in told] == [b"1", b"10", b"11", b"12"]
-    assert node.driver._queues == {}
-
-
-def test_an_update_that_was_overtaken_is_tried_again_before_the_others() -> None:
-    node = Node(config=config_of(1))
-    told: list[object] = []
-
-    def overtaken(outcome: object) -> None:
-        assert isinstance(outcome, VersionMismatch)
-        node.driver.update(KEY, one_more, told.append, again=True)
-
-    node.replica.learn(KEY, prop(b"5", mutable=True))
-    node.driver.update(KEY, lambda _: one_more(None), overtaken, again=False)
-    node.driver.write(Write(key=KEY, value=b"10", mutable=True), told.append)
-    played_out(node)
-    assert [isinstance(each, Committed) and each.proposal.value for each in told] == [b"6", b"10"]
-
-
-@pytest.mark.parametrize("breaks", [False, True])
-def test_an_update_that_comes_to_nothing_passes_its_turn_on(breaks: bool) -> None:
-    node = Node(config=config_of(1))
-
-    def nothing(_: Proposal | None) -> None:
-        if breaks:
-            raise RuntimeError("a bug")
-
-    told: list[object] = []
-    with pytest.raises(RuntimeError) if breaks else contextlib.nullcontext():
-        node.driver.update(KEY, nothing, told.append, again=False)
-    assert told == [Refused(reason="failed at RuntimeError('a bug')") if breaks else UNCHANGED]
-    node.write(b"x")
-    played_out(node)
-    assert isinstance(node.outcomes[0], Committed)
+    assert [isinstance(each, Committed) and each.proposal.version for each in told] == [1, 2, 3, 4]
     assert node.driver._queues == {}
 
 

@@ -22,7 +22,7 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
-from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState, ProposalId
+from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState
 from epoxy.model.writes import Consistency, ExpectedValueDoesNotMatch, ReadResult, Source, Write
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
@@ -32,7 +32,21 @@ from epoxy.store.keyspace import KV, LEGACY_LAYOUT
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node
-from tests.protocol.keys.harness import KEY, A, B, C, accept, commit, config_of, fast_vote, prepare, prop, read
+from tests.protocol.keys.harness import (
+    KEY,
+    A,
+    B,
+    C,
+    accept,
+    commit,
+    config_of,
+    fast_vote,
+    fold_of,
+    prepare,
+    prop,
+    read,
+    waiting,
+)
 
 LEGACY = {pack((LEGACY_LAYOUT, A, KV, KEY, 0)): b"old"}
 VALUE = prop(b"v", by=B)
@@ -46,10 +60,16 @@ REQUESTS = (
     read(),
     UpdateConfig(config=config_of(epoch=2)),
 )
-SELECT = Select(write=Write(key=KEY, value=b"v"), proposal_id=ProposalId(A, 1), offered=0, me=A, epoch=1)
+
+
+def select(key: bytes = KEY) -> Select:
+    return Select(key=key, writes=(waiting(Write(key=key, value=b"v")),), me=A, epoch=1)
+
+
+SELECT = select()
 OPERATIONS: tuple[LocalOp, ...] = (
     SELECT,
-    Reserve(key=KEY, version=1, above=NO_BALLOT, me=A, epoch=1),
+    Reserve(key=KEY, base=0, above=NO_BALLOT, me=A, epoch=1),
     Conclude(key=KEY, proposal=VALUE, epoch=1),
     commit(VALUE),
     Adopt(config=config_of(epoch=2)),
@@ -98,8 +118,7 @@ def test_a_refusal_waits_too() -> None:
 def test_a_reply_waits_for_transactions_of_other_keys() -> None:
     """The disk syncs in the order of the commits, so this costs nothing and needs no thought."""
     node = Node()
-    other = Select(write=Write(key=b"other", value=b"v"), proposal_id=ProposalId(A, 1), offered=0, me=A, epoch=1)
-    selected = node.perform(other)
+    selected = node.perform(select(b"other"))
     seen = node.handle(read())
     assert (selected, seen) == ([], [])
     node.disk.sync_once()
@@ -270,7 +289,7 @@ def test_a_configuration_travels_before_the_request_that_needs_it() -> None:
 
 def test_an_envelope_is_answered_when_all_of_it_is_durable() -> None:
     node = Node()
-    replies = node.handle(commit(MUTABLE), prepare(Ballot(2, B), 2))
+    replies = node.handle(commit(MUTABLE), prepare(Ballot(2, B), base=1))
     node.disk.sync_once()
     assert replies == []
     node.disk.sync_once()
@@ -352,7 +371,7 @@ def test_home_and_peers_see_one_state() -> None:
     selected = node.perform(SELECT)
     node.disk.sync()
     mine = prop(b"v", by=A, nonce=1)
-    assert selected == [FastVote(proposal=mine, base=None)]
+    assert selected == [FastVote(fold=fold_of(mine))]
     assert node.handle_now(accept(VALUE, Ballot(1, B))) == HigherBallot(ballot=Ballot(1, A))
     concluded = node.perform(Conclude(key=KEY, proposal=mine, epoch=1))
     node.disk.sync()

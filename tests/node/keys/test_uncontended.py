@@ -18,13 +18,23 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
-from epoxy.model.writes import Committed, ConsensusFailed, ExpectedValueDoesNotMatch, Outcome, Path, Write
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    ExpectedValueDoesNotMatch,
+    Outcome,
+    Path,
+    VersionMismatch,
+    Write,
+)
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.uncontended import Uncontended
+from epoxy.protocol.keys.folding import STILL_HANDED_OVER
+from epoxy.protocol.keys.proposer import FoldIntent
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, with_learner
 from tests.node.keys.driver_bench import MINE, OTHERS, answers_then_raises, kinds, writing
-from tests.protocol.keys.harness import KEY, TIMING, A, B, C, commit, config_of, prepare, prop
+from tests.protocol.keys.harness import KEY, TIMING, A, B, C, commit, config_of, prepare, prop, waiting
 
 WON = Committed(proposal=MINE, mine=True, path=Path.FAST, previous=None)
 
@@ -73,6 +83,8 @@ def test_a_decision_made_elsewhere_is_learned_and_answers_the_write() -> None:
     node, accepts = writing()
     accepts[B].answer(AlreadyCommitted(committed=OTHERS))
     node.disk.sync()
+    node.clock.advance(0)  # folded again
+    node.disk.sync()
     (outcome,) = node.outcomes
     assert isinstance(outcome, ExpectedValueDoesNotMatch)
     assert node.state().committed == OTHERS
@@ -81,6 +93,8 @@ def test_a_decision_made_elsewhere_is_learned_and_answers_the_write() -> None:
 def test_a_new_epoch_is_adopted_and_the_write_goes_on_in_it() -> None:
     node, accepts = writing()
     accepts[B].answer(StaleEpoch(config=config_of(epoch=2)))
+    node.disk.sync()
+    node.clock.advance(0)  # folded again
     node.disk.sync()
     assert node.replica.config.epoch == 2
     asked = [request for each in node.transport.sent for request in each.requests]
@@ -119,9 +133,8 @@ def test_a_replica_without_a_vote_proposes_nothing() -> None:
 
 
 def test_each_round_of_prepares_is_counted_once() -> None:
-    node = Node()
-    write = Uncontended(node.driver, Write(key=KEY, value=b"v"), node.driver.plan(), 0.0, node.outcomes.append)
-    node.driver._queues[KEY] = None
+    node, ended = Node(), list[FoldIntent]()
+    write = Uncontended(node.driver, KEY, [waiting(Write(key=KEY, value=b"v"))], node.driver.plan(), ended.append)
     write.start()
     node.disk.sync()
     assert write.prepares == 0
@@ -131,6 +144,7 @@ def test_each_round_of_prepares_is_counted_once() -> None:
     node.clock.advance(TIMING.round_timeout_ms + TIMING.backoff_ms)
     node.disk.sync()
     assert write.prepares == 2
+    assert ended == []
 
 
 @pytest.mark.pure("plants a fault in the replica")
@@ -176,3 +190,17 @@ def test_a_write_that_is_left_to_the_flow_while_it_is_sent_and_then_breaks_is_an
     node.disk.sync()
     assert node.outcomes == [ConsensusFailed(reason="failed at OSError('no route')")]
     assert reports == ["write"]
+
+
+@pytest.mark.parametrize("is_guest", [False, True])
+def test_a_refusal_in_a_fold_is_not_told_while_another_replica_may_fold_the_write(is_guest: bool) -> None:
+    """Rule F6. A replica that refuses a write of another home tells that home, which knows what else it did with it."""
+    node, ended = Node(config=config_of(1)), list[FoldIntent]()
+    put = waiting(Write(key=KEY, value=b"v", mutable=True))
+    handed_over = waiting(Write(key=KEY, value=b"w", mutable=True, if_version=3), nonce=2, floor=0)
+    handed_over.handed_over, handed_over.is_guest = True, is_guest
+    Uncontended(node.driver, KEY, [put, handed_over], node.driver.plan(), ended.append).start()
+    node.disk.sync()
+    assert isinstance(put.outcome, Committed)
+    told = handed_over.outcome
+    assert isinstance(told, VersionMismatch) if is_guest else told == ConsensusFailed(reason=STILL_HANDED_OVER)

@@ -58,7 +58,7 @@ def test_a_rotten_value_is_neither_served_nor_voted_on_and_then_repaired() -> No
     first.rot(value_row(1))
     for request in (
         Read(key=KEY, epoch=1),
-        Prepare(key=KEY, epoch=1, ballot=Ballot(9, 2), version=3),
+        Prepare(key=KEY, epoch=1, ballot=Ballot(9, 2), base=2),
         Accept(key=KEY, epoch=1, ballot=Ballot(1, 2), proposal=prop(b"x", 3, by=2, mutable=True)),
         Commit(key=KEY, epoch=1, proposal=prop(b"x", 3, by=2, mutable=True)),
     ):
@@ -143,9 +143,9 @@ def test_a_newer_version_that_came_meanwhile_stays() -> None:
 def test_own_promise_and_vote_are_kept() -> None:
     cluster, first = written()
     vote = vote_at(prop(b"x", 3, by=2, mutable=True), Ballot(5, 2))
-    asked(first, Prepare(key=KEY, epoch=1, ballot=vote.ballot, version=3))
+    asked(first, Prepare(key=KEY, epoch=1, ballot=vote.ballot, base=2))
     asked(first, Accept(key=KEY, epoch=1, ballot=vote.ballot, proposal=vote.proposal))
-    asked(first, Prepare(key=KEY, epoch=1, ballot=Ballot(6, 3), version=3))
+    asked(first, Prepare(key=KEY, epoch=1, ballot=Ballot(6, 3), base=2))
     before = first.state()
     assert (before.vote, before.promised) == (vote, Ballot(6, 3))
     first.rot(value_row(1))

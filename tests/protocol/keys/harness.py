@@ -70,8 +70,17 @@ def prepare(ballot: Ballot, base: int = 0, epoch: int = 1) -> Prepare:
     return Prepare(key=KEY, epoch=epoch, ballot=ballot, base=base)
 
 
-def waiting(write: Write, *, by: int = A, nonce: int = 1, floor: int = NOT_EXPOSED, lost: int = 0) -> PendingWrite:
-    return PendingWrite(write=write, proposal_id=ProposalId(by, nonce), floor=floor, lost=lost)
+def waiting(
+    write: Write, *, by: int = A, nonce: int = 1, floor: int = NOT_EXPOSED, lost: Path | None = None
+) -> PendingWrite:
+    """`lost`: the path of a round that it did not win."""
+    return PendingWrite(
+        write=write,
+        proposal_id=ProposalId(by, nonce),
+        floor=floor,
+        lost=0 if lost is None else 1,
+        travelled=lost or Path.LOCAL,
+    )
 
 
 def fold_of(proposal: Proposal, base: Proposal | None = None) -> Fold:

@@ -75,7 +75,7 @@ def theirs(version: int, value: bytes | None = b"theirs", *, mutable: bool = Tru
     return prop(value, version, by=C, nonce=50 + version, mutable=mutable)
 
 
-def select(write: Write, *, floor: int = NOT_EXPOSED, lost: int = 0, epoch: int = 1) -> Local[LocalOp]:
+def select(write: Write, *, floor: int = NOT_EXPOSED, lost: Path | None = None, epoch: int = 1) -> Local[LocalOp]:
     return Local(Select(key=KEY, writes=(waiting(write, floor=floor, lost=lost),), me=A, epoch=epoch))
 
 
@@ -153,7 +153,7 @@ def test_a_loser_that_finished_the_winner_says_whose_value_won() -> None:
         asking(accept(OTHERS, Ballot(2, A)), A, B, C),
         Local(commit(OTHERS)),
         telling(OTHERS),
-        select(RESERVE, lost=1),
+        select(RESERVE, lost=Path.SLOW),
     ]
 
 
@@ -166,7 +166,7 @@ def test_an_equal_value_of_another_write_is_committed_but_not_mine() -> None:
         select(RESERVE),
         asking_fast(accept(MINE, FAST), B, C),
         Local(commit(equal)),
-        select(RESERVE, floor=1, lost=1),
+        select(RESERVE, floor=1, lost=Path.FAST),
     ]
 
 
@@ -216,7 +216,7 @@ def test_an_overwrite_that_lost_its_version_starts_again_at_the_next() -> None:
         select(PUT),
         asking_fast(accept(put(1), FAST), B, C),
         Local(commit(theirs(1))),
-        select(PUT, floor=1, lost=1),
+        select(PUT, floor=1, lost=Path.FAST),
         asking_fast(accept(put(2), FAST), B, C),
         conclude(put(2)),
         telling(put(2)),
@@ -321,7 +321,7 @@ def test_a_version_that_home_missed_is_brought_home_and_built_upon() -> None:
         select(cas(3)),
         asking(read(), A, B, C),
         Local(commit(theirs(3))),
-        select(cas(3), lost=1),
+        select(cas(3), lost=Path.SLOW),
         asking_fast(accept(put(4), FAST), B, C),
         conclude(put(4)),
         telling(put(4)),
@@ -336,7 +336,7 @@ def test_the_loser_of_a_race_is_told_the_winner() -> None:
         select(cas(1)),
         asking_fast(accept(put(2), FAST), B, C),
         Local(commit(theirs(2))),
-        select(cas(1), floor=2, lost=1),
+        select(cas(1), floor=2, lost=Path.FAST),
     ]
 
 
@@ -366,7 +366,12 @@ def test_deleting_what_home_has_not_heard_of_yet() -> None:
     bench = Bench()
     result = bench.run(propose(DELETE, bench.context()), own, Answer(C, holding(LIVE)), Answer(C, OK))
     assert result == won(put(2, None), Path.SLOW, previous=LIVE)
-    assert bench.effects[:4] == [select(DELETE), asking(read(), A, B, C), Local(commit(LIVE)), select(DELETE, lost=1)]
+    assert bench.effects[:4] == [
+        select(DELETE),
+        asking(read(), A, B, C),
+        Local(commit(LIVE)),
+        select(DELETE, lost=Path.SLOW),
+    ]
 
 
 def test_reserving_over_a_tombstone_takes_the_name_for_ever() -> None:
@@ -388,7 +393,7 @@ def test_reserving_a_name_deleted_elsewhere() -> None:
     gone = theirs(2, None)
     result = bench.run(propose(RESERVE, bench.context()), own, Answer(B, holding(gone)), Answer(B, OK))
     assert result == won(prop(b"mine", 3, by=A), Path.SLOW, previous=gone)
-    assert bench.effects[2:4] == [Local(commit(gone)), select(RESERVE, lost=1)]
+    assert bench.effects[2:4] == [Local(commit(gone)), select(RESERVE, lost=Path.SLOW)]
 
 
 def test_a_confirmation_finishes_what_is_in_flight_first() -> None:
@@ -424,7 +429,7 @@ def test_a_stale_epoch_is_adopted_and_the_write_begins_again_with_prepare() -> N
         select(RESERVE),
         asking_fast(accept(MINE, FAST), B, C),
         Local(Adopt(config=TWO)),
-        select(RESERVE, floor=0, lost=1, epoch=2),
+        select(RESERVE, floor=0, lost=Path.LOCAL, epoch=2),
         asking(prepare(Ballot(2, A), epoch=2), B, C),
         asking(accept(MINE, Ballot(2, A), epoch=2), A, B, C),
         Local(commit(MINE, epoch=2)),
@@ -445,7 +450,7 @@ def test_what_was_offered_in_the_old_epoch_is_settled_first(settled: Proposal, e
     bench = Bench()
     result = bench.run(propose(cas(0), bench.context()), after(commit(settled), Answer(B, StaleEpoch(config=TWO))))
     assert result == expected
-    assert bench.effects[2:4] == [Local(Adopt(config=TWO)), select(cas(0), floor=0, lost=1, epoch=2)]
+    assert bench.effects[2:4] == [Local(Adopt(config=TWO)), select(cas(0), floor=0, lost=Path.LOCAL, epoch=2)]
 
 
 def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
@@ -457,7 +462,11 @@ def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
 
     events: list[Scripted] = [adopt_then_ok, Answer(B, PROMISE), own, Answer(B, OK)]
     assert bench.run(propose(RESERVE, bench.context()), *events) == won(MINE, Path.SLOW)
-    assert bench.effects[2:5] == [conclude(MINE), Local(Adopt(config=TWO)), select(RESERVE, floor=0, lost=1, epoch=2)]
+    assert bench.effects[2:5] == [
+        conclude(MINE),
+        Local(Adopt(config=TWO)),
+        select(RESERVE, floor=0, lost=Path.LOCAL, epoch=2),
+    ]
 
 
 def test_fast_votes_of_a_sealed_epoch_do_not_bind_the_new_one() -> None:

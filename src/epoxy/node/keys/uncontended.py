@@ -103,7 +103,7 @@ class Uncontended(DirectRound[FoldIntent]):
                 self._spread(self._proposal)
                 intent.decided, intent.travelled = self._proposal, Path.FAST
                 for pending, outcome in zip(intent.writes, intent.offer.fold.answers, strict=True):
-                    pending.outcome = outcome
+                    intent.answer(pending, outcome)
             else:
                 self._leave(result if isinstance(result, AlreadyCommitted | StaleEpoch) else None)
                 return

@@ -80,10 +80,10 @@ def tellable(pending: PendingWrite, outcome: Outcome) -> Outcome:
     """Rule F6: a write that another replica may still fold has not failed, unless it must fail there, too. A refusal
     leaves no trace in the lineage by which that replica would know of it. What a replica refuses of another home's it
     never folds again, and it tells that home alone, which knows what it has done with the write itself."""
-    is_final = isinstance(outcome, Committed | ConsensusFailed) or is_lasting(pending.write, outcome)
-    if is_final or pending.is_guest or not pending.handed_over:
+    if pending.is_guest or not pending.handed_over:
         return outcome
-    return ConsensusFailed(reason=STILL_HANDED_OVER)
+    is_final = isinstance(outcome, Committed | ConsensusFailed) or is_lasting(pending.write, outcome)
+    return outcome if is_final else ConsensusFailed(reason=STILL_HANDED_OVER)
 
 
 def decisions(committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[Proposal | Settled, ...]:

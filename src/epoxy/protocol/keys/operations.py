@@ -8,7 +8,7 @@ from msgspec import Struct
 from epoxy.model.ballot import Ballot
 from epoxy.model.messages import AlreadyCommitted, Commit
 from epoxy.model.records import Proposal, ProposalId, Vote
-from epoxy.model.writes import Outcome, Write
+from epoxy.model.writes import Outcome, Path, Write
 from epoxy.protocol.effects import Adopt
 
 
@@ -33,7 +33,8 @@ NOT_EXPOSED = -1
 class PendingWrite(Struct, kw_only=True, gc=False):
     """A write without an answer. Once it is exposed, put forward or handed over, it may be in a decision: in none up to
     version `floor` (rule F2), which rises only by decisions that were looked through. `handed_over`: another replica
-    may still fold it. `is_guest`: its home is another replica, which handed it over. `lost`: rounds it did not win."""
+    may still fold it. `is_guest`: its home is another replica, which handed it over. `lost`: rounds it did not win, and
+    `travelled`, the longest path of those."""
 
     write: Write
     proposal_id: ProposalId
@@ -41,6 +42,7 @@ class PendingWrite(Struct, kw_only=True, gc=False):
     handed_over: bool = False
     is_guest: bool = False
     lost: int = 0
+    travelled: Path = Path.LOCAL
     outcome: Outcome | None = None
 
     @property

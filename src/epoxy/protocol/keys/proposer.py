@@ -47,11 +47,12 @@ class FoldIntent:
         return any(pending.is_exposed for pending in self.writes)
 
     def answer(self, pending: PendingWrite, outcome: Outcome) -> None:
-        """A write that lost a round is answered locally in the end; its path is still that of the round."""
+        """A write that lost a round may be answered locally in the end; its path is still that of the round."""
         outcome = tellable(pending, outcome)
-        if not isinstance(outcome, ConsensusFailed | Refused) and outcome.path is not self.travelled:
-            path = max(self.travelled, outcome.path, key=PATHS.index)
-            outcome = msgspec.structs.replace(outcome, path=path)
+        if not isinstance(outcome, ConsensusFailed | Refused):
+            path = longest(outcome.path, longest(self.travelled, pending.travelled))
+            if path is not outcome.path:
+                outcome = msgspec.structs.replace(outcome, path=path)
         pending.outcome = outcome
 
     def fail(self, reason: str) -> None:
@@ -59,6 +60,10 @@ class FoldIntent:
         for pending in self.open:
             outcome = ConsensusFailed(reason=reason) if pending.is_exposed else Refused(reason=reason)
             self.answer(pending, outcome)
+
+
+def longest(path: Path, other: Path) -> Path:
+    return path if path is other or PATHS.index(path) > PATHS.index(other) else other
 
 
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
@@ -85,6 +90,7 @@ def run_round(
         ctx = yield from adopt(ctx, change)
     for pending in intent.open:
         pending.lost += 1
+        pending.travelled = longest(pending.travelled, intent.travelled)
         if pending.lost >= MAX_ROUNDS_LOST:
             intent.answer(pending, ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers"))
     return ctx
@@ -138,7 +144,7 @@ def propose_fold(intent: FoldIntent, start: FastVote | Reserved, ctx: Context) -
 def settle(intent: FoldIntent, decision: Decision, ctx: Context) -> Flow[None]:
     """Answer the writes that were decided, and raise the floor of the others. Only now is anything told about any write
     of a fold (F1), its refusals included: they saw a state that did not exist before."""
-    intent.travelled = max(intent.travelled, decision.path, key=PATHS.index)
+    intent.travelled = longest(intent.travelled, decision.path)
     intent.decided = decision.committed
     offer, intent.offer = intent.offer, None
     if offer is not None and offer.made and is_mine(offer.fold, decision):
