@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from epoxy.model.actors import MAX_INPUT_BYTES, MAX_NAME_BYTES, ActorState
+from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.messages import Inspected
 from epoxy.model.records import MAX_KEY_BYTES
 from epoxy.model.writes import Path, Source
@@ -42,6 +43,7 @@ KeyPart = Annotated[str, documented(maxLength=MAX_KEY_BYTES)]
 """The beginning of a key, or a whole one."""
 KeyInPath = Annotated[str, documented(minLength=1, maxLength=MAX_KEY_BYTES)]
 Cursor = Annotated[str, documented(pattern="^([0-9a-fA-F]{20}|now)?$")]
+Amount = Annotated[int, documented(minimum=LEAST_INTEGER, maximum=MOST_INTEGER)]
 Limit = Annotated[int, documented(minimum=1, maximum=MAX_LIMIT)]
 WriteMode = Literal["reserve", "put"]
 Engine = Literal["transactions"]
@@ -70,6 +72,14 @@ class Failure(Struct, frozen=True, kw_only=True):
 # Keys
 
 
+class ReplacedValue(Struct, frozen=True, kw_only=True):
+    """What was there before a write."""
+
+    value: Annotated[str | None, documented("The value as text, if it is UTF-8.")]
+    value_base64: Annotated[bytes, documented("The value exactly.")]
+    version: Version
+
+
 class KeyRecord(Struct, frozen=True, kw_only=True):
     """A committed key."""
 
@@ -82,6 +92,9 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
     mine: bool | UnsetType = UNSET
     path: Path | UnsetType = UNSET
     source: Source | UnsetType = UNSET
+    previous: Annotated[
+        ReplacedValue | UnsetType | None, documented("With returning: what was there; null, if nothing was.")
+    ] = UNSET
     engine: Annotated[
         Engine | UnsetType, documented("Of a key that belongs to transactions, which has no versions.")
     ] = UNSET

@@ -4,6 +4,7 @@ LEAST_INTEGER = -(1 << 63)
 MOST_INTEGER = (1 << 63) - 1
 
 LONGEST_INTEGER = len(str(LEAST_INTEGER))
+"""In bytes: what an addition may store."""
 
 
 def integer_of(value: bytes | None) -> int | None:

@@ -66,6 +66,20 @@ def test_versions(nodes: list[Served]) -> None:
     assert b.ask("PUT", "/v2/kv/cfg?mode=put", b"4").status == 201
 
 
+def test_sums_and_what_was_there_before(nodes: list[Served]) -> None:
+    a, b, _ = nodes
+    first = a.ask("PATCH", "/v2/kv/visits?add=5")
+    assert (first.status, first.body, first.headers["epoxy-version"]) == (201, b"5", "1")
+    second = b.ask("PATCH", "/v2/kv/visits?add=-7&if_version=1", accept=JSON)
+    assert (second.status, second.json()["value"], second.json()["version"]) == (200, "-2", 2)
+    swapped = a.ask("PUT", "/v2/kv/visits?mode=put&returning=true", b"many")
+    assert (swapped.body, swapped.headers["epoxy-previous-version"]) == (b"-2", "2")
+    word = b.ask("PATCH", "/v2/kv/visits?add=1")
+    assert (word.status, word.headers["epoxy-error"], word.body) == (409, "not_an_integer", b"many")
+    assert b.ask("DELETE", "/v2/kv/visits?returning=true", accept=JSON).json()["previous"]["value"] == "many"
+    assert a.ask("PATCH", "/v2/kv/visits?add=1").status == 201
+
+
 def test_a_reserved_name_is_not_overwritten(nodes: list[Served]) -> None:
     nodes[0].ask("PUT", "/v2/kv/fixed", b"v")
     for method, target, body in (("PUT", "/v2/kv/fixed?mode=put", b"w"), ("DELETE", "/v2/kv/fixed", None)):

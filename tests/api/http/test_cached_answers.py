@@ -118,6 +118,6 @@ def test_planted_a_cache_that_does_not_hear_of_changes_serves_the_revoked() -> N
 
 
 def test_planted_prefixes_that_are_not_compared_let_strangers_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epoxy.api.http.routes_kv.addresses", lambda _principal: (b"/",))
+    monkeypatch.setattr("epoxy.api.http.key_answers.addresses", lambda _principal: (b"/",))
     with pytest.raises(AssertionError):
         play(strangers_get_nothing)

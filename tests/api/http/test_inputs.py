@@ -38,7 +38,7 @@ from tests.api.http.fake_api import FakeApi, told, won
             "PUT",
             "/v2/kv/k?if-version=1",
             "bad_parameter",
-            "unknown parameter 'if-version'; there are: if_version, mode",
+            "unknown parameter 'if-version'; there are: if_version, mode, returning",
         ),
         ("PUT", "/v2/kv/k?mode=put&mode=put", "bad_parameter", "'mode' is given twice"),
         ("GET", "/v2/kv/k?mode=put", "bad_parameter", "unknown parameter 'mode'; there are: read"),
@@ -139,8 +139,8 @@ def test_no_such_route(fake: FakeApi, target: str) -> None:
 @pytest.mark.parametrize(
     ("method", "target", "allow"),
     [
-        ("POST", "/v2/kv/k", "DELETE, GET, HEAD, PUT"),
-        ("OPTIONS", "/v2/kv/k", "DELETE, GET, HEAD, PUT"),
+        ("POST", "/v2/kv/k", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("OPTIONS", "/v2/kv/k", "DELETE, GET, HEAD, PATCH, PUT"),
         ("PUT", "/v2/kv", "GET, HEAD"),
         ("HEAD", "/v2/changes", "GET"),
         ("DELETE", "/v2/members", "GET, HEAD, POST"),

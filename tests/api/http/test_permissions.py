@@ -34,6 +34,8 @@ def limited(*roles: AccessRole, prefixes: tuple[bytes, ...] = (b"user/",)) -> Gu
         ("HEAD", "/v2/kv/{key}", None),
         ("PUT", "/v2/kv/{key}", b"v"),
         ("PUT", "/v2/kv/{key}?mode=put", b"v"),
+        ("PUT", "/v2/kv/{key}?mode=put&returning=true", b"v"),
+        ("PATCH", "/v2/kv/{key}?add=1", None),
         ("DELETE", "/v2/kv/{key}", None),
         ("GET", "/v2/inspect/{key}", None),
         ("GET", "/v2/kv?prefix={key}", None),

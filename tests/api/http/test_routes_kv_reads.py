@@ -4,7 +4,7 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from epoxy.api.http.routes_kv import addresses
+from epoxy.api.http.key_answers import addresses
 from epoxy.model.access import AccessRole, Grant
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Refused, Source
 from epoxy.node.txn.transactions import shown

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from epoxy.model.access import MAX_GRANTS, AccessRole, AccessTable, Grant
 from epoxy.model.cluster import first_epoch
+from epoxy.model.integers import LONGEST_INTEGER
 from epoxy.model.messages import Commit
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.transactions import Add, Delete, Done, Executed, Get, Put, Txn, TxnOutcome, TxnUnknown, Wrong
@@ -16,7 +17,7 @@ from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Write
 from epoxy.model.writes import Path as Way
 from epoxy.node.access import quotas as quotas_module
 from epoxy.node.access.control import AccessControl
-from epoxy.node.access.quotas import KEPT_NAMES, LONGEST_NUMBER, PUBLISH_MS, Quotas, usage_key
+from epoxy.node.access.quotas import KEPT_NAMES, PUBLISH_MS, Quotas, usage_key
 from epoxy.protocol.access.principal import OPEN, Principal
 from tests.node.bench import Node
 from tests.protocol.keys.harness import A, B, FixedDice
@@ -177,7 +178,7 @@ def executed(*done: Done, succeeded: bool = True) -> Executed:
     [
         ({b"a"}, executed(Done(value=None), Done(value=None), Done(value=b"2"), Done(value=None)), 6),
         (set[bytes](), executed(Done(value=b"12"), Done(value=b"123456"), Done(value=b"2"), Done(value=b"x")), 3 - 6),
-        ({b"n"}, executed(Done(value=None), Done(value=None), Done(value=b"1"), Done(value=None)), 6 + LONGEST_NUMBER),
+        ({b"n"}, executed(Done(value=None), Done(value=None), Done(value=b"1"), Done(value=None)), 6 + LONGEST_INTEGER),
         (
             {b"n"},
             executed(Done(value=None), Done(value=None), Done(value=None, wrong=Wrong.OVERFLOW), Done(value=None)),

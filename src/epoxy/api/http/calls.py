@@ -11,7 +11,7 @@ from epoxy.api.counters import Counters
 from epoxy.api.http.inputs import BadRequest, Parameters, parameters
 from epoxy.api.http.routes import Route
 from epoxy.codec.txn_json import as_text, quoted
-from epoxy.model.api import KeyRecord
+from epoxy.model.api import KeyRecord, ReplacedValue
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
 from epoxy.node.txn.transactions import is_of_transactions
@@ -140,6 +140,7 @@ def record(
     mine: bool | UnsetType = UNSET,
     path: Path | UnsetType = UNSET,
     source: Source | UnsetType = UNSET,
+    previous: ReplacedValue | UnsetType | None = UNSET,
 ) -> KeyRecord:
     return KeyRecord(
         key=quoted(key),
@@ -151,5 +152,6 @@ def record(
         mine=mine,
         path=path,
         source=source,
+        previous=previous,
         engine="transactions" if is_of_transactions(committed) else UNSET,
     )

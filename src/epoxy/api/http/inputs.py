@@ -21,6 +21,7 @@ SHOWN_BYTES = 64
 
 BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 DIGITS = re.compile(rb"[0-9]{1,20}")
+SIGNED = re.compile(rb"-?[0-9]{1,20}")
 
 Parameters = Mapping[bytes, bytes]
 NO_PARAMETERS: Parameters = {}
@@ -97,8 +98,8 @@ def number(given: Parameters, name: bytes, *, low: int, high: int) -> int | None
     text = given.get(name)
     if text is None:
         return None
-    value = int(text) if DIGITS.fullmatch(text) else -1
-    if not low <= value <= high:
+    value = int(text) if (DIGITS if low >= 0 else SIGNED).fullmatch(text) else None
+    if value is None or not low <= value <= high:
         raise BadRequest(400, "bad_parameter", f"{name.decode()} is a number from {low} to {high}, not '{shown(text)}'")
     return value
 

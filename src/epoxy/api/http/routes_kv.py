@@ -1,14 +1,12 @@
-"""Keys over HTTP: reserve, put, delete, get, and pages of them."""
+"""Keys over HTTP: reserve, put, add, delete, get, and pages of them."""
 
-import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from typing import assert_never
-from urllib.parse import quote_from_bytes
+from functools import partial
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Header, error_header, record
-from epoxy.api.http.inputs import BadRequest, Parameters, choice, fragment, key_of, number
+from epoxy.api.http.calls import ApiCall, record
+from epoxy.api.http.inputs import BadRequest, Parameters, choice, flag, fragment, key_of, number
+from epoxy.api.http.key_answers import KEYS, answer_read, answer_replacing, answer_sum, answer_write
 from epoxy.api.http.permissions import check_list, check_read, check_stored, check_write
 from epoxy.api.http.routes import (
     JSON,
@@ -24,62 +22,29 @@ from epoxy.api.http.routes import (
 )
 from epoxy.api.http.routes_status import not_ready
 from epoxy.codec.txn_json import quoted
-from epoxy.model.access import MAX_GRANTS, Access
+from epoxy.model.access import Access
 from epoxy.model.api import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     MAX_VERSION,
+    Amount,
     Engine,
+    Flag,
     KeyConflict,
     KeyPage,
     KeyPart,
     KeyRecord,
     Limit,
-    Problem,
     Version,
     WriteMode,
 )
+from epoxy.model.integers import LEAST_INTEGER, LONGEST_INTEGER, MOST_INTEGER
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal
-from epoxy.model.writes import (
-    Committed,
-    ConsensusFailed,
-    Consistency,
-    ExpectedValueDoesNotMatch,
-    ImmutableKey,
-    NotAnInteger,
-    NothingToDelete,
-    Outcome,
-    Path,
-    ReadAnswer,
-    ReadFailed,
-    ReadResult,
-    Refused,
-    Source,
-    VersionMismatch,
-    Write,
-)
+from epoxy.model.writes import Consistency, Outcome, Path, Refused, Source, Write
 from epoxy.node.keys.listing import PAGE_BYTES
-from epoxy.node.txn.transactions import is_of_transactions, is_owned
-from epoxy.protocol.access.principal import Principal
-from epoxy.transport.http.header_memo import EVERYWHERE
-
-KEYS = b"/v2/kv/"
 
 MODES = (b"reserve", b"put")
 READS = {consistency.value.encode(): consistency for consistency in Consistency}
-
-MUTABLE = {flag: (b"Epoxy-Mutable", str(flag).lower().encode()) for flag in (True, False)}
-MINE = {flag: (b"Epoxy-Mine", str(flag).lower().encode()) for flag in (True, False)}
-PATHS = {path: (b"Epoxy-Path", path.value.encode()) for path in Path}
-SOURCES = {source: (b"Epoxy-Source", source.value.encode()) for source in Source}
-HERE = (Source.LOCAL, Source.LEGACY)
-"""Committed and durable at this replica. A reserved name that was found here is found here for ever."""
-
-OF_TRANSACTIONS = (b"Epoxy-Engine", b"transactions")
-"""Such a key has no versions, and its version reads 0."""
-
-OPAQUE = (b"X-Content-Type-Options", b"nosniff")
-"""Values are a client's bytes. A browser must not guess that they are a page or a script of this node's."""
 
 COMMITTED_HEADERS = {
     "Epoxy-Version": (Version, "The committed version; 0 is a value of the first layout, or of transactions."),
@@ -90,19 +55,24 @@ WRITE_HEADERS = {
     "Epoxy-Path": (Path, "How far the write had to travel."),
     "Epoxy-Mine": (bool, "Whether this very request made what is committed."),
 }
+REPLACED_HEADERS = {"Epoxy-Previous-Version": (Version, "With returning, of the value that was there, if one was.")}
 VALUE_OR_RECORD = {OCTETS: bytes, JSON: KeyRecord}
-CONFLICT = RouteAnswer(
-    "Not written, because of what is committed, which is the body.",
-    {OCTETS: bytes, JSON: KeyConflict},
-    WRITE_HEADERS,
-    ("taken", "immutable", "version_mismatch", "wrong_engine"),
-)
 BAD_KEY = refusal("The request is outside the contract.", "bad_key")
 UNDECIDED = refusal("No decision in time (the write may still take effect), or not ready.", "consensus_failed")
 
 
-def written(description: str) -> RouteAnswer:
-    return RouteAnswer(description, VALUE_OR_RECORD, COMMITTED_HEADERS | WRITE_HEADERS)
+def written(description: str, *, replaces: bool = True) -> RouteAnswer:
+    more = REPLACED_HEADERS if replaces else {}
+    return RouteAnswer(description, VALUE_OR_RECORD, COMMITTED_HEADERS | WRITE_HEADERS | more)
+
+
+def conflict(*codes: str) -> RouteAnswer:
+    told = "Not written, because of what is committed, which is the body."
+    codes = ("immutable", "version_mismatch", "wrong_engine", *codes)
+    return RouteAnswer(told, {OCTETS: bytes, JSON: KeyConflict}, WRITE_HEADERS, codes)
+
+
+RETURNING = Parameter("returning", Flag, "Whether to answer what was there before: the body, and in JSON `previous`.")
 
 
 def if_version(words: str) -> Parameter:
@@ -151,6 +121,7 @@ class KeyRoutes:
                     Parameter("mode", WriteMode, "Take a free name for ever, or write a version.", "reserve"),
                     Parameter("Epoxy-Mode", WriteMode, "As the parameter; they must agree.", place="header"),
                     if_version("With mode=put only."),
+                    RETURNING,
                 ),
                 body={OCTETS: bytes},
                 body_description="The value, up to 1 MiB.",
@@ -159,8 +130,31 @@ class KeyRoutes:
                     201: written("This write made the key."),
                     400: BAD_KEY,
                     404: OTHER_PATH,
-                    409: CONFLICT,
+                    409: conflict("taken"),
                     411: NO_LENGTH,
+                    429: overloaded(),
+                    503: UNDECIDED,
+                },
+            ),
+            Route(
+                method="PATCH",
+                path="/v2/kv/{key}",
+                handler=self.add,
+                kind="http_patch_key",
+                access=Access.WRITE,
+                operation="addToKey",
+                summary="Add to a number",
+                parameters=(
+                    KEY,
+                    Parameter("add", Amount, "Added to the number; an absent key counts as 0.", required=True),
+                    if_version("Add only to this version."),
+                ),
+                answers={
+                    200: written("The sum.", replaces=False),
+                    201: written("This write made the key: the sum is the amount.", replaces=False),
+                    400: BAD_KEY,
+                    404: OTHER_PATH,
+                    409: conflict("not_an_integer"),
                     429: overloaded(),
                     503: UNDECIDED,
                 },
@@ -173,12 +167,12 @@ class KeyRoutes:
                 access=Access.WRITE,
                 operation="deleteKey",
                 summary="Delete a mutable key",
-                parameters=(KEY, if_version("Delete only this version.")),
+                parameters=(KEY, if_version("Delete only this version."), RETURNING),
                 answers={
                     200: written("Deleted: the version is that of the tombstone."),
                     400: BAD_KEY,
                     404: refusal("There is nothing to delete.", "not_found", "no_such_route"),
-                    409: CONFLICT,
+                    409: conflict(),
                     429: overloaded(),
                     503: UNDECIDED,
                 },
@@ -224,10 +218,29 @@ class KeyRoutes:
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         if if_version is not None and not mutable:
             raise BadRequest(400, "bad_parameter", "if_version belongs to mode=put: a reserved name has one version")
-        write = Write(key=key, value=body_of(call), mutable=mutable, if_version=if_version)
+        returning = flag(given, b"returning")
+        if returning and not mutable:
+            raise BadRequest(400, "bad_parameter", "returning belongs to mode=put: a reserved name replaces nothing")
+        write = Write(key=key, value=body_of(call), mutable=mutable, if_version=if_version, returning=returning)
         if call.principal.stored_bytes:
             check_stored(self._node, call.principal, len(key) + len(write.value or b""))
-        self._write(call, write, answer_write if self._node.ready else self._answer_unready)
+        answered = answer_replacing if returning else answer_write
+        self._write(call, write, answered if self._node.ready else self._answer_unready)
+
+    def add(self, call: ApiCall) -> None:
+        key = key_of(call.request.path[len(KEYS) :])
+        check_write(call.principal, key)
+        given = call.parameters()
+        amount = number(given, b"add", low=LEAST_INTEGER, high=MOST_INTEGER)
+        if amount is None:
+            raise BadRequest(400, "bad_parameter", "add is missing: ?add=N adds N to the number under the key")
+        if call.request.body:
+            raise BadRequest(400, "bad_request", "the request has a body; the amount is the parameter add")
+        if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
+        write = Write(key=key, value=None, mutable=True, if_version=if_version, amount=amount)
+        if call.principal.stored_bytes:
+            check_stored(self._node, call.principal, len(key) + LONGEST_INTEGER)
+        self._write(call, write, answer_sum)
 
     def _write(self, call: ApiCall, write: Write, answered: "Callable[[ApiCall, bytes, Outcome], None]") -> None:
         if not call.principal.stored_bytes:
@@ -252,8 +265,9 @@ class KeyRoutes:
         check_write(call.principal, key)
         given = call.parameters()
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
-        write = Write(key=key, value=None, mutable=True, if_version=if_version)
-        self._write(call, write, answer_write)
+        returning = flag(given, b"returning")
+        write = Write(key=key, value=None, mutable=True, if_version=if_version, returning=returning)
+        self._write(call, write, answer_replacing if returning else answer_write)
 
     def page(self, call: ApiCall) -> None:
         given = call.parameters()
@@ -292,113 +306,3 @@ def body_of(call: ApiCall) -> bytes:
     if len(request.body) > MAX_VALUE_BYTES:
         raise BadRequest(413, "body_too_large", f"the body has more than {MAX_VALUE_BYTES} bytes")
     return request.body
-
-
-@lru_cache(MAX_GRANTS)
-def addresses(principal: Principal) -> tuple[bytes, ...]:
-    """How the addresses begin of keys that it may read: as our clients encode a key, and as it is, if all that it has
-    means itself in a path. In other encodings, which are rare, an address is not found here, and its key is checked."""
-    if principal.requests_per_s:
-        return ()  # Its requests are counted, and answers from the cache would not be.
-    if principal.reads_all:
-        return EVERYWHERE
-    encoded = [quote_from_bytes(prefix, safe="").encode() for prefix in principal.grant.prefixes]
-    plain = [prefix for prefix in principal.grant.prefixes if PLAIN.fullmatch(prefix)]
-    return tuple([KEYS + prefix for prefix in dict.fromkeys([*encoded, *plain])])
-
-
-PLAIN = re.compile(rb"[A-Za-z0-9._~/:@!$&'()*+,;=-]*")
-"""Bytes that mean themselves in a path: none that ends it."""
-
-
-def about(committed: Proposal) -> tuple[Header, ...]:
-    told = (b"Epoxy-Version", b"%d" % committed.version), MUTABLE[committed.mutable]
-    return (*told, OF_TRANSACTIONS) if is_of_transactions(committed) else told
-
-
-def answer_read(call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
-    match outcome:
-        case ReadResult():
-            committed = outcome.committed
-            headers = (SOURCES[outcome.source], OPAQUE) + (about(committed) if committed is not None else ())
-            if committed is None or committed.value is None:
-                call.fail(404, "not_found", "no value is committed under this key", headers=headers)
-            elif call.wants_json:
-                call.json(200, record(key, committed, source=outcome.source), headers)
-            else:
-                stays = not committed.mutable and outcome.source in HERE
-                lasting = addresses(call.principal) if stays else ()
-                call.answer(200, committed.value, headers=headers, lasting=lasting)
-        case ReadFailed():
-            call.fail(503, "read_failed", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
-        case Refused():
-            call.overloaded(f"turned away: {outcome.reason}")
-        case _:
-            assert_never(outcome)
-
-
-def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
-    match outcome:
-        case Committed():
-            answer_committed(call, key, outcome)
-        case ExpectedValueDoesNotMatch():
-            answer_conflict(call, key, outcome, "taken", "the name is held by another value")
-        case VersionMismatch():
-            answer_conflict(call, key, outcome, "version_mismatch", "if_version is not the committed version")
-        case ImmutableKey() if is_owned(outcome.committed):
-            error = Problem(
-                code="wrong_engine", message="the key belongs to transactions: POST /v2/txn, `epoxy txn`", definite=True
-            )
-            call.json(409, KeyConflict(error=error, committed=None), (error_header("wrong_engine"),))
-        case ImmutableKey():
-            answer_conflict(call, key, outcome, "immutable", "the name is reserved, for ever")
-        case NothingToDelete():
-            headers = write_headers(outcome.committed, outcome.path, mine=False)
-            call.fail(404, "not_found", "there is nothing to delete under this key", headers=headers)
-        case NotAnInteger():
-            answer_conflict(call, key, outcome, "not_an_integer", outcome.reason)
-        case Refused():
-            call.overloaded(f"turned away: {outcome.reason}")
-        case ConsensusFailed():
-            message = f"the outcome is unknown: {outcome.reason}. The write may still take effect"
-            call.fail(503, "consensus_failed", message, definite=False)
-        case _:
-            assert_never(outcome)
-
-
-def answer_committed(call: ApiCall, key: bytes, outcome: Committed) -> None:
-    proposal = outcome.proposal
-    status = 201 if outcome.mine and made_a_key(outcome) else 200
-    headers = write_headers(proposal, outcome.path, mine=outcome.mine)
-    if call.wants_json:
-        call.json(status, record(key, proposal, mine=outcome.mine, path=outcome.path), headers)
-    else:
-        call.answer(status, headers=headers)
-
-
-def made_a_key(outcome: Committed) -> bool:
-    """Where there was none, or none any more. A reserve never replaces a live value."""
-    absent_before = outcome.previous is None or outcome.previous.is_tombstone
-    return absent_before and not outcome.proposal.is_tombstone
-
-
-def answer_conflict(
-    call: ApiCall,
-    key: bytes,
-    outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NotAnInteger,
-    code: str,
-    message: str,
-) -> None:
-    """The body is what is committed, as it is or in JSON."""
-    committed = outcome.committed
-    headers = (error_header(code), OPAQUE, *write_headers(committed, outcome.path, mine=False))
-    if call.wants_json:
-        there = record(key, committed) if committed is not None else None
-        error = Problem(code=code, message=message, definite=True)
-        call.json(409, KeyConflict(error=error, committed=there), headers)
-    else:
-        call.answer(409, (committed.value if committed is not None else None) or b"", headers=headers)
-
-
-def write_headers(committed: Proposal | None, path: Path, *, mine: bool) -> Sequence[Header]:
-    return (PATHS[path], MINE[mine]) + (about(committed) if committed is not None else ())

@@ -2,10 +2,10 @@
 
 from epoxy.api.resp.command import Arguments, RespSession, checked_integer, checked_key
 from epoxy.api.resp.keys import failure, write
-from epoxy.api.resp.session_access import LONGEST_NUMBER, charged, check_quota, writer_of
+from epoxy.api.resp.session_access import charged, check_quota, writer_of
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
-from epoxy.model.integers import LEAST_INTEGER
+from epoxy.model.integers import LEAST_INTEGER, LONGEST_INTEGER
 from epoxy.model.writes import Committed, Outcome, Write
 
 
@@ -26,7 +26,7 @@ def amount_of(arguments: Arguments) -> int:
 
 
 def add(session: RespSession, key: bytes, amount: int) -> None:
-    check_quota(session, len(key) + LONGEST_NUMBER)
+    check_quota(session, len(key) + LONGEST_INTEGER)
     answer = session.promise()
 
     def done(outcome: Outcome) -> None:

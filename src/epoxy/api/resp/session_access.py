@@ -6,6 +6,7 @@ from collections.abc import Callable
 from epoxy.api.resp.command import Arguments, CommandSpec, OverQuota, RespSession, shown
 from epoxy.codec import resp
 from epoxy.model.access import Access
+from epoxy.model.integers import LONGEST_INTEGER
 from epoxy.model.transactions import Add, Compare, Get, Put, Txn
 from epoxy.model.writes import Outcome
 from epoxy.protocol.access.principal import OPEN, Principal, lacks_prefix, lacks_role
@@ -14,9 +15,6 @@ READ, WRITE = Access.READ, Access.WRITE
 """Looked up once: a member of an enumeration costs as much as the rest of a check."""
 
 NOAUTH = resp.error("NOAUTH Authentication required.")
-
-LONGEST_NUMBER = 20
-"""What INCR may store: 64 bits in decimal, with a sign."""
 
 Answered = Callable[[Outcome], None]
 
@@ -99,7 +97,7 @@ def charged(session: RespSession, principal: Principal, key: bytes, answered: An
 def size_of(txn: Txn) -> int:
     """Of what a transaction may store."""
     puts = [len(each.key) + len(each.value) for each in txn.then if isinstance(each, Put)]
-    return sum(puts) + sum([len(each.key) + LONGEST_NUMBER for each in txn.then if isinstance(each, Add)])
+    return sum(puts) + sum([len(each.key) + LONGEST_INTEGER for each in txn.then if isinstance(each, Add)])
 
 
 def nothing_shown() -> None:

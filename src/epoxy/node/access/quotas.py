@@ -17,6 +17,7 @@ import msgspec
 
 from epoxy.model.access import MAX_GRANTS, USAGE_KEYS
 from epoxy.model.errors import RottenRow
+from epoxy.model.integers import LONGEST_INTEGER
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Add, Delete, Executed, Put, Txn, TxnOutcome
 from epoxy.model.writes import Committed, Outcome, Write
@@ -33,9 +34,6 @@ PUBLISH_MS = 10_000.0
 
 KEPT_NAMES = 2 * MAX_GRANTS
 """Counts of grants, and of as many that were revoked."""
-
-LONGEST_NUMBER = 20
-"""A decimal of 64 bits with its sign: what an Add stores."""
 
 USAGE = msgspec.msgpack.Decoder(dict[str, int])
 
@@ -188,7 +186,10 @@ def usage_key(replica: int) -> bytes:
 
 
 def added_bytes(key: bytes, before: Proposal | None, after: Proposal) -> int:
-    """`before` may be a tombstone, and then the key was counted when it was first written."""
+    """`before` may be a tombstone, and then the key was counted when it was first written. If it is not known, which is
+    rare, nothing is counted."""
+    if before is None and after.version > 1:
+        return 0
     replaced = len(before.value or b"") if before is not None else -len(key)
     return len(after.value or b"") - replaced
 
@@ -204,7 +205,7 @@ def added_by(txn: Txn, outcome: Executed, fresh: set[bytes]) -> int:
             case Delete():
                 added -= len(done.value or b"")
             case Add() if is_taken and done.wrong is None:
-                added += LONGEST_NUMBER
+                added += LONGEST_INTEGER
             case _:
                 continue
         if is_taken:
