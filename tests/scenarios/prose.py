@@ -53,6 +53,7 @@ from epoxy.protocol.keys.operations import (
     Concluded,
     FastVote,
     LocalOp,
+    Occupied,
     Peek,
     Reserve,
     Reserved,
@@ -164,6 +165,8 @@ def home_result(result: object) -> str:
             return f"votes for its own {proposal(mine)} at (1,{name(mine.home)})"
         case Reserved():
             return f"promises itself {ballot(result.ballot)}, {vote(result.vote)}"
+        case Occupied():
+            return "a rival's round is under way"
         case Concluded():
             return "committed"
         case Unfolded():

@@ -129,7 +129,7 @@ def always(answer: object) -> Callable[..., object]:
 FAULTS = {
     "the commit does not look at the promise": (local, "promised_since", always(False), "two values"),
     "two votes in the fast round": (acceptor, "refuse_fast", always(None), "two values"),
-    "a recovery forgets the fast round": (recovery, "potential", always(0), "two values"),
+    "a recovery forgets the fast round": (recovery, "potential", always(0), "two values|was not read"),
     "a read does not finish what is in flight": (reader, "in_flight", always(False), "was not read"),
     "nobody is behind": (acceptor, "missed_a_commit", always(None), "KeyState"),
 }

@@ -36,7 +36,8 @@ def fast_ballot(replica_id: int) -> Ballot:
     return Ballot(FAST_COUNTER, replica_id)
 
 
-def next_classic(replica_id: int, *seen: Ballot) -> Ballot:
-    """The lowest classic ballot of this replica above all those seen."""
+def next_classic(replica_id: int, *seen: Ballot, rank: int = 0) -> Ballot:
+    """The lowest classic ballot of this replica above all those seen. The first one of an instance may be higher, by
+    `rank`."""
     highest = max((ballot.counter for ballot in seen), default=0)
-    return Ballot(max(FIRST_CLASSIC_COUNTER, highest + 1), replica_id)
+    return Ballot(max(FIRST_CLASSIC_COUNTER + rank, highest + 1), replica_id)

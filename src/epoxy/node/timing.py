@@ -1,5 +1,6 @@
 """Timeouts that follow the measured round trips, and the order in which peers are asked."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -32,6 +33,10 @@ waiting for all others takes longer than the second round."""
 SAME_DISTANCE_MS = 2.0
 """Smaller differences between round trips are noise."""
 
+RANKS, RANKS_EACH = 60, 6
+"""Six for each halving of the distance to a quorum, from a second down to a millisecond. Rivals that are closer to each
+other than that, a ninth, differ by their ids."""
+
 UNKNOWN_RTT_MS = 300.0
 """A peer that has not been measured yet may be on the other side of the world."""
 
@@ -60,7 +65,13 @@ def key_timing(config: ClusterConfig, me: int, links: Links, mean_round_ms: floa
         round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS, 2 * min(busy, hedge)),
         backoff_ms=min(LONGEST_BACKOFF_MS, max(SHORTEST_BACKOFF_MS, farthest / 2)),
         near=by_distance(peers, me, links),
+        rank=rank(floor_ms(config, me, links)),
     )
+
+
+def rank(floor: float | None) -> int:
+    """Of this replica among rivals that begin a classic round together, by how far a quorum is."""
+    return max(0, int(RANKS - RANKS_EACH * math.log2(max(1.0, floor)))) if floor is not None else 0
 
 
 def txn_timing(timing: Timing) -> TxnTiming:

@@ -134,6 +134,8 @@ def test_an_answer_that_waited_for_its_turn_goes_with_its_round() -> None:
     fast[B].answer(AcceptOk())
     fast[C].answer(AcceptOk())
     node.disk.sync()
+    node.clock.advance(TIMING.hedge_ms)  # C has its turn
+    node.disk.sync()
     prepares = node.transport.take()
     assert prepares[B].requests == (prepare(Ballot(6, A)),)
     prepares[B].answer(PrepareOk(vote=None))

@@ -67,6 +67,7 @@ def conflicting() -> Node:
     node.handle_now(commit(OTHERS))
     accepts[B].answer(AlreadyCommitted(committed=prop(b"third", by=B)))
     node.disk.sync()
+    node.clock.advance(0)
     return node
 
 

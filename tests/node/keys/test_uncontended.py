@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from epoxy.model.ballot import Ballot
+from epoxy.model.ballot import Ballot, fast_ballot
 from epoxy.model.messages import (
     Accept,
     AcceptOk,
@@ -34,7 +34,7 @@ from epoxy.protocol.keys.proposer import FoldIntent
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, with_learner
 from tests.node.keys.driver_bench import MINE, OTHERS, answers_then_raises, kinds, writing
-from tests.protocol.keys.harness import KEY, TIMING, A, B, C, commit, config_of, prepare, prop, waiting
+from tests.protocol.keys.harness import KEY, TIMING, A, B, C, accept, commit, config_of, prepare, prop, waiting
 
 WON = Committed(proposal=MINE, mine=True, path=Path.FAST, previous=None)
 
@@ -119,6 +119,77 @@ def test_a_promise_made_meanwhile_forbids_the_fast_commit() -> None:
     accepts[B].answer(AcceptOk())
     node.disk.sync()
     assert node.outcomes == []
+    assert node.transport.sent == [], "C has its turn first"
+    node.clock.advance(TIMING.hedge_ms)
+    node.disk.sync()
+    assert kinds(node.transport.take()) == {B: [Prepare], C: [Prepare]}
+
+
+def test_the_turn_of_a_rival_ends_when_its_decision_is_learned() -> None:
+    node = Node()
+    node.handle_now(accept(OTHERS, fast_ballot(C)))
+    node.write()
+    node.disk.sync()
+    assert (node.transport.sent, node.outcomes) == ([], [])
+    node.handle_now(commit(OTHERS))
+    node.clock.advance(0)
+    node.disk.sync()
+    assert [type(outcome) for outcome in node.outcomes] == [ExpectedValueDoesNotMatch]
+    assert node.transport.sent == []
+
+
+def test_an_open_round_ends_when_its_decision_is_learned_here() -> None:
+    node, _ = writing()
+    node.handle_now(commit(OTHERS))
+    node.clock.advance(0)
+    node.disk.sync()
+    assert [type(outcome) for outcome in node.outcomes] == [ExpectedValueDoesNotMatch]
+
+
+def test_so_does_a_round_of_the_flow_and_one_begun_before_its_ballot_was_durable() -> None:
+    for is_open in (True, False):
+        node, accepts = writing()
+        for peer in (B, C):
+            accepts[peer].answer(Failed(reason="busy"))
+        if is_open:
+            node.disk.sync()
+            assert kinds(node.transport.take()) == {B: [Prepare], C: [Prepare]}
+        node.handle(commit(OTHERS))
+        node.disk.sync()
+        node.clock.advance(0)
+        node.disk.sync()
+        assert [type(outcome) for outcome in node.outcomes] == [ExpectedValueDoesNotMatch], is_open
+
+
+def test_a_decision_below_the_round_does_not_end_it() -> None:
+    node = Node()
+    node.handle_now(commit(prop(b"one", mutable=True)))
+    node.write(mutable=True)
+    node.disk.sync()
+    node.handle_now(commit(prop(b"one", mutable=True)))
+    node.clock.advance(0)
+    assert node.outcomes == []
+    accepts = node.transport.take()
+    accepts[B].answer(AcceptOk())
+    node.disk.sync()
+    assert [type(outcome) for outcome in node.outcomes] == [Committed]
+
+
+def test_the_request_of_a_rival_is_its_refusal() -> None:
+    """Each proposer votes for itself first, so with two rivals of three the fast quorum is out of reach."""
+    node, _ = writing()
+    for rival, value in ((B, b"of B"), (C, b"of C")):
+        assert kinds(node.transport.take()) == {}
+        node.handle_now(accept(prop(value, by=rival), fast_ballot(rival)))
+        node.clock.advance(0)
+    node.disk.sync()
+    assert kinds(node.transport.take()) == {B: [Prepare], C: [Prepare]}
+
+
+def test_a_refusal_names_a_rival_that_will_refuse_too() -> None:
+    node, accepts = writing()
+    accepts[B].answer(HigherBallot(ballot=fast_ballot(C)))
+    node.disk.sync()
     assert kinds(node.transport.take()) == {B: [Prepare], C: [Prepare]}
 
 

@@ -13,6 +13,7 @@ from epoxy.protocol.keys.operations import (
     Concluded,
     FastVote,
     KeyOp,
+    Occupied,
     Reserve,
     Reserved,
     Select,
@@ -27,12 +28,14 @@ PUT = Write(key=KEY, value=b"mine", mutable=True)
 ONE, TWO = (prop(b"%d" % version, version, by=B, nonce=9, mutable=True) for version in (1, 2))
 
 
-def select(write: Write = RESERVE, *, floor: int = NOT_EXPOSED, epoch: int = 1) -> Select:
-    return Select(key=KEY, writes=(waiting(write, floor=floor),), me=A, epoch=epoch)
+def select(write: Write = RESERVE, *, floor: int = NOT_EXPOSED, epoch: int = 1, insists: bool = False) -> Select:
+    return Select(key=KEY, writes=(waiting(write, floor=floor),), me=A, epoch=epoch, insists=insists)
 
 
-def reserve(base: int = 0, above: Ballot = NO_BALLOT, epoch: int = 1) -> Reserve:
-    return Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch)
+def reserve(
+    base: int = 0, above: Ballot = NO_BALLOT, epoch: int = 1, *, rank: int = 0, insists: bool = False
+) -> Reserve:
+    return Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch, rank=rank, insists=insists)
 
 
 def conclude(epoch: int = 1) -> Conclude:
@@ -81,7 +84,43 @@ def test_select_asks_a_quorum_where_home_may_be_behind() -> None:
 def test_select_reserves_a_classic_ballot_once_anything_is_in_flight(before: KeyState, ballot: Ballot) -> None:
     after = KeyState(promised=ballot, vote=before.vote)
     expected = Reserved(ballot=ballot, vote=before.vote, fold=fold_of(MINE))
-    assert perform(before, select(), CONFIG) == (after, expected)
+    assert perform(before, select(insists=True), CONFIG) == (after, expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "waits"),
+    [
+        (KeyState(promised=Ballot(2, C)), True),
+        (KeyState(vote=fast_vote(OTHERS)), True),
+        (KeyState(vote=fast_vote(MINE)), False),
+        (KeyState(promised=Ballot(2, A), vote=fast_vote(OTHERS)), False),
+        (KeyState(promised=Ballot(2, C), vote=fast_vote(MINE)), True),
+    ],
+    ids=["promised", "voted for another", "voted for itself", "its own ballot is the highest", "overtaken"],
+)
+def test_select_takes_no_ballot_while_a_rival_has_the_highest(before: KeyState, *, waits: bool) -> None:
+    after, selected = perform(before, select(), CONFIG)
+    assert ((after, selected) == (before, Occupied(0))) is waits
+    assert isinstance(selected, Reserved) is not waits
+
+
+def test_reserve_takes_no_ballot_while_a_rival_has_the_highest() -> None:
+    """Votes of a fast round are what a recovery is for: only a classic round is waited for."""
+    rival, own, voted = (
+        KeyState(promised=Ballot(3, C)),
+        KeyState(promised=Ballot(3, A)),
+        KeyState(vote=fast_vote(OTHERS)),
+    )
+    assert perform(rival, reserve(), CONFIG) == (rival, Occupied(0))
+    assert isinstance(perform(rival, reserve(insists=True), CONFIG)[1], Reserved)
+    assert isinstance(perform(own, reserve(), CONFIG)[1], Reserved)
+    assert isinstance(perform(voted, reserve(), CONFIG)[1], Reserved)
+
+
+def test_the_first_classic_ballot_is_as_high_as_the_rank() -> None:
+    assert perform(FRESH, reserve(rank=18), CONFIG)[0].promised == Ballot(20, A)
+    beaten = KeyState(promised=Ballot(40, C))
+    assert perform(beaten, reserve(rank=18, insists=True), CONFIG)[0].promised == Ballot(41, A)
 
 
 def test_select_settles_what_was_offered_before_it_judges() -> None:
@@ -106,7 +145,7 @@ def test_reserve_goes_above_everything_seen_here_and_elsewhere() -> None:
     for above, ballot in [(NO_BALLOT, Ballot(4, A)), (Ballot(3, B), Ballot(4, A)), (Ballot(8, B), Ballot(9, A))]:
         after = KeyState(promised=ballot, vote=before.vote)
         expected = (after, Reserved(ballot=ballot, vote=before.vote))
-        assert perform(before, reserve(above=above), CONFIG) == expected
+        assert perform(before, reserve(above=above, insists=True), CONFIG) == expected
 
 
 def test_reserve_never_gives_one_ballot_twice() -> None:

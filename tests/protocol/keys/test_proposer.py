@@ -36,6 +36,7 @@ from epoxy.protocol.keys.proposer import MAX_ROUNDS_LOST, propose
 from tests.protocol.keys.harness import (
     EXPIRED,
     KEY,
+    TIMING,
     A,
     B,
     Bench,
@@ -75,8 +76,11 @@ def theirs(version: int, value: bytes | None = b"theirs", *, mutable: bool = Tru
     return prop(value, version, by=C, nonce=50 + version, mutable=mutable)
 
 
-def select(write: Write, *, floor: int = NOT_EXPOSED, lost: Path | None = None, epoch: int = 1) -> Local[LocalOp]:
-    return Local(Select(key=KEY, writes=(waiting(write, floor=floor, lost=lost),), me=A, epoch=epoch))
+def select(
+    write: Write, *, floor: int = NOT_EXPOSED, lost: Path | None = None, epoch: int = 1, insists: bool = False
+) -> Local[LocalOp]:
+    writes = (waiting(write, floor=floor, lost=lost),)
+    return Local(Select(key=KEY, writes=writes, me=A, epoch=epoch, insists=insists))
 
 
 def conclude(proposal: Proposal) -> Local[LocalOp]:
@@ -149,6 +153,8 @@ def test_a_loser_that_finished_the_winner_says_whose_value_won() -> None:
     assert result == ExpectedValueDoesNotMatch(committed=OTHERS, path=Path.SLOW)
     assert bench.effects == [
         select(RESERVE),
+        Pause(delay_ms=TIMING.hedge_ms, key=KEY, version=1),
+        select(RESERVE, insists=True),
         asking(prepare(Ballot(2, A)), B, C),
         asking(accept(OTHERS, Ballot(2, A)), A, B, C),
         Local(commit(OTHERS)),

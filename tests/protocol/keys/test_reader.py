@@ -65,8 +65,8 @@ def peek(*, use_cache: bool) -> Local[LocalOp]:
     return Local(Peek(key=KEY, use_cache=use_cache))
 
 
-def reserve(base: int = 0, above: Ballot = NO_BALLOT) -> Local[LocalOp]:
-    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=1))
+def reserve(base: int = 0, above: Ballot = NO_BALLOT, *, insists: bool = False) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=1, insists=insists))
 
 
 # Optimistic and skip_cache
@@ -342,8 +342,8 @@ def test_a_duel_ends_above_the_rival() -> None:
     assert bench.effects[2:6] == [
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
-        Pause(delay_ms=5.0, key=KEY, version=1),
-        reserve(above=Ballot(5, C)),
+        Pause(delay_ms=TIMING.hedge_ms, key=KEY, version=1),
+        reserve(above=Ballot(5, C), insists=True),
     ]
 
 

@@ -66,8 +66,8 @@ PROMISE = PrepareOk(vote=None)
 NO = Failed(reason="connection reset")
 
 
-def reserve(above: Ballot = NO_BALLOT, base: int = 0, epoch: int = 1) -> Local[LocalOp]:
-    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch))
+def reserve(above: Ballot = NO_BALLOT, base: int = 0, epoch: int = 1, *, insists: bool = False) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, base=base, above=above, me=A, epoch=epoch, insists=insists))
 
 
 def concluding() -> Local[LocalOp]:
@@ -230,6 +230,8 @@ def test_a_promise_made_meanwhile_forbids_the_fast_commit() -> None:
         asking_fast(accept(MINE, FAST), B, C),
         concluding(),
         reserve(),
+        Pause(delay_ms=TIMING.hedge_ms, key=KEY, version=1),
+        reserve(insists=True),
         asking(prepare(Ballot(3, A)), B, C),
         asking(accept(MINE, Ballot(3, A)), A, B, C),
         Local(commit(MINE)),
@@ -364,12 +366,12 @@ def test_the_next_ballot_is_above_the_highest_refusal_of_either_phase() -> None:
     assert bench.effects == [
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
-        Pause(delay_ms=5.0, key=KEY, version=1),
-        reserve(above=Ballot(9, C)),
+        Pause(delay_ms=TIMING.hedge_ms, key=KEY, version=1),
+        reserve(above=Ballot(9, C), insists=True),
         asking(prepare(Ballot(10, A)), B, C),
         asking(accept(MINE, Ballot(10, A)), A, B, C),
-        Pause(delay_ms=10.0, key=KEY, version=1),
-        reserve(above=Ballot(20, B)),
+        Pause(delay_ms=TIMING.hedge_ms, key=KEY, version=1),
+        reserve(above=Ballot(20, B), insists=True),
         asking(prepare(Ballot(21, A)), B, C),
         asking(accept(MINE, Ballot(21, A)), A, B, C),
         Local(commit(MINE)),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
+from epoxy.model.messages import Accept, Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, Path, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.keys.carry_numbers import CarryNumbers
@@ -73,6 +73,7 @@ class Driver:
         self.writers = RecentWriters(clock)
         replica.commit_watchers.extend((self._learned, self.writers.committed))
         replica.carried = self._carried
+        replica.refused = self._refused
 
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
         """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
@@ -151,6 +152,10 @@ class Driver:
             self.clock.call_later(0, entry[1])
         if not sleepers:
             del self._sleepers[key]
+
+    def _refused(self, accept: Accept) -> None:
+        if accept.ballot.is_fast and (queue := self._queues.get(accept.key)) is not None:
+            queue.refused(accept)
 
     # Of the queues
 

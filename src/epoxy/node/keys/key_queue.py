@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreFailed
-from epoxy.model.messages import CarryAnswers
+from epoxy.model.messages import Accept, CarryAnswers
 from epoxy.model.records import MAX_FOLD_WRITES, KeyState, ProposalId
 from epoxy.model.writes import Committed, Path, Refused
 from epoxy.node.keys.hand_overs import HandOvers
@@ -242,11 +242,18 @@ class KeyQueue:
         self._rest()
         self._answer(done)
 
+    def refused(self, accept: Accept) -> None:
+        """A rival's fast round met a vote of this replica."""
+        if self._round is not None:
+            self._round.rival(accept)
+
     def learned(self, after: KeyState) -> None:
-        """A decision was learned here. Exposed writes that wait or are carried are looked for in it; if all before it
-        were looked through, their floors rise."""
+        """A decision was learned here: the round it decides is over. Exposed writes that wait or are carried are looked
+        for in it; if all before it were looked through, their floors rise."""
         decided = after.committed
         assert decided is not None
+        if self._round is not None:
+            self._round.learned(after)
         for entry in chain(self._waiting, self._out.carried.values()):
             pending = entry.pending
             if not NOT_EXPOSED < pending.floor < decided.version or entry.found is not None:

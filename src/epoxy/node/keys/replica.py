@@ -24,6 +24,7 @@ from epoxy.model.messages import (
     CommitConflict,
     ConfigOk,
     Failed,
+    HigherBallot,
     Inspect,
     Inspected,
     KeyRequest,
@@ -68,6 +69,8 @@ class Replica:
         """Handles requests of the ordered engine."""
         self.carried: Callable[[CarryRequest], Reply] = not_folded_here
         """Handles writes that are folded elsewhere than at their home."""
+        self.refused: Callable[[Accept], None] = not_watched
+        """Called for each Accept that was refused for another vote or promise."""
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me)
@@ -130,7 +133,10 @@ class Replica:
             self._move(key, before, after)
         else:
             self._states.put(key, after)
-            if isinstance(reply, CommitConflict):
+            if isinstance(reply, HigherBallot):
+                if isinstance(request, Accept):
+                    self.refused(request)
+            elif isinstance(reply, CommitConflict):
                 self._alarm(
                     f"two values for one instance: {request} against {reply.committed}; nothing was overwritten"
                 )
@@ -277,6 +283,10 @@ class Replica:
         """A configuration is the committed value of CONFIG_KEY, so the acceptor refuses an older one."""
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
         return self.config
+
+
+def not_watched(_: Accept) -> None:
+    """The default of `Replica.refused`."""
 
 
 def not_folded_here(_: CarryRequest) -> Reply:

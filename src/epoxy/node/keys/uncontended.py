@@ -6,17 +6,27 @@ local selection, a decision made elsewhere, a new epoch, a quorum out of reach, 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from epoxy.model.errors import RottenRow
-from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, Prepare, Reply, StaleEpoch
-from epoxy.model.records import Proposal
+from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, HigherBallot, Prepare, Reply, StaleEpoch
+from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ConsensusFailed, Path, Refused
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.ports import Clock
 from epoxy.protocol.effects import Context
 from epoxy.protocol.keys.effects import Effect, Requests
-from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, PendingWrite, Reserved, Selected, Unfolded
+from epoxy.protocol.keys.operations import (
+    Conclude,
+    Concluded,
+    FastVote,
+    Occupied,
+    PendingWrite,
+    Reserved,
+    Selected,
+    Unfolded,
+)
 from epoxy.protocol.keys.proposer import FoldIntent, run_round, selection
 from epoxy.protocol.keys.terms import OwnProposal
 from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
@@ -43,7 +53,11 @@ class Uncontended(DirectRound[FoldIntent]):
         self._intent = FoldIntent(key, writes)
         self._voted = [plan.ctx.me]
         self._proposal: Proposal | None = None
-        self._prepare: Prepare | None = None
+        self._asked: Prepare | Accept | None = None
+        """By the flow, in its last round."""
+        self._on_top_of = 0
+        self._tell: Callable[[Reply], None] | None = None
+        """Takes replies of the open round, whose instance is on top of that version."""
 
     def start(self) -> None:
         try:
@@ -63,7 +77,7 @@ class Uncontended(DirectRound[FoldIntent]):
             elif isinstance(selected, StaleEpoch):
                 self._leave(selected)
             else:
-                assert isinstance(selected, Unfolded | Reserved | AlreadyCommitted)
+                assert isinstance(selected, Unfolded | Reserved | Occupied | AlreadyCommitted)
                 self._pursue(selected, None)
         except Exception as error:
             self._broke(error)
@@ -75,11 +89,38 @@ class Uncontended(DirectRound[FoldIntent]):
         intent.offer.put_forward()
         self._base = fold.base
         proposal = self._proposal = fold.proposal
+        self._on_top_of, self._tell = proposal.base, self._heard_at_home
         if plan.need == 1:
             self._conclude(proposal)
         else:
             request = Accept(key=self.key, epoch=plan.epoch, ballot=plan.ballot, proposal=proposal)
             self._open(plan.others, request, plan.timing.hedge_ms)
+
+    def learned(self, after: KeyState) -> None:
+        """A decision was learned here. If it is that of this instance or of a later one, the open round ends as if a
+        replica had answered so: its client need not wait for a reply that tells the same."""
+        if self._tell is not None and after.committed is not None and self._on_top_of < after.version:
+            news = AlreadyCommitted(committed=after.committed, lineage=after.lineage)
+            self.clock.call_later(0, partial(self._tell, news))
+
+    def _close(self) -> None:
+        super()._close()
+        self._tell = None
+
+    def _heard_at_home(self, reply: Reply) -> None:
+        self._heard(self._plan.ctx.me, reply)
+
+    def rival(self, accept: Accept) -> None:
+        """A proposer has voted for itself before it asks others, so it will refuse this round: known from its request,
+        half a round trip before its answer is here."""
+        if self._is_open and accept.proposal.base == self._on_top_of:
+            self.clock.call_later(0, partial(self._heard, accept.ballot.replica_id, HigherBallot(ballot=accept.ballot)))
+
+    def _count_out(self, sender: int, reply: Reply) -> None:
+        """A replica that voted for a rival in the fast round says that the rival has voted for itself."""
+        super()._count_out(sender, reply)
+        if self._is_open and isinstance(reply, HigherBallot) and reply.ballot.is_fast:
+            super()._count_out(reply.ballot.replica_id, reply)
 
     def _counted(self, sender: int, reply: Reply) -> bool:
         if not isinstance(reply, AcceptOk):
@@ -152,12 +193,23 @@ class Uncontended(DirectRound[FoldIntent]):
         return self._driver.failures
 
     def perform(self, effect: Effect, done: Done) -> None:
+        """At home, or a pause: the flow has no round open."""
+        self._tell = None
         self._driver.perform(effect, done)
 
     def send(self, to: int, requests: Requests, answered: Callable[[Reply], None] | None) -> None:
-        """Counts Prepare rounds: all replicas of a round are sent the same object."""
+        """All replicas of a round are sent the same object."""
         last = requests[-1]
-        if isinstance(last, Prepare) and last is not self._prepare:
-            self._prepare = last
-            self.prepares += 1
+        if answered is not None and isinstance(last, Prepare | Accept) and last is not self._asked:
+            self._begun(last, answered)
         self._driver.send(to, requests, answered)
+
+    def _begun(self, request: Prepare | Accept, answered: Callable[[Reply], None]) -> None:
+        """The flow has begun a round. The decision may have been learned while its ballot was being made durable."""
+        self._asked, self._tell = request, answered
+        if isinstance(request, Prepare):
+            self._on_top_of = request.base
+            self.prepares += 1
+        else:
+            self._on_top_of = request.proposal.base
+        self.learned(self._driver.replica.state(self.key))

@@ -22,6 +22,7 @@ from epoxy.protocol.keys.operations import (
     Fold,
     KeyOp,
     LocalOp,
+    Occupied,
     PendingWrite,
     Reserve,
     Reserved,
@@ -55,7 +56,9 @@ def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState
     if isinstance(folded, Unfolded):
         return state, folded
     if not state.is_untouched or not may_be_fast(config):
-        return take_ballot(state, op.me, NO_BALLOT, folded)
+        if not op.insists and is_rivals(highest(state), op.me):
+            return state, Occupied(state.version)
+        return take_ballot(state, op.me, NO_BALLOT, folded, op.rank)
     vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=folded.proposal)
     return acceptor.vote(state, vote), FastVote(fold=folded)
 
@@ -70,16 +73,29 @@ def may_be_fast(config: ClusterConfig) -> bool:
     return config.previous is None
 
 
-def reserve(state: KeyState, op: Reserve) -> tuple[KeyState, Reserved | AlreadyCommitted]:
+def reserve(state: KeyState, op: Reserve) -> tuple[KeyState, Reserved | AlreadyCommitted | Occupied]:
     decided = acceptor.already_decided(state, op.base)
     if decided is not None:
         return state, decided
     assert op.base == state.version, "a flow commits a version locally before it works on the next instance"
-    return take_ballot(state, op.me, op.above, None)
+    if not op.insists and state.promised.is_classic and is_rivals(state.promised, op.me):
+        return state, Occupied(state.version)
+    return take_ballot(state, op.me, op.above, None, op.rank)
 
 
-def take_ballot(state: KeyState, me: int, above: Ballot, folded: Fold | None) -> tuple[KeyState, Reserved]:
-    ballot = next_classic(me, above, state.promised, state.vote.ballot if state.vote else NO_BALLOT)
+def is_rivals(ballot: Ballot, me: int) -> bool:
+    return ballot != NO_BALLOT and ballot.replica_id != me
+
+
+def highest(state: KeyState) -> Ballot:
+    """That of the round under way, for all that is known here."""
+    return max(state.promised, state.vote.ballot) if state.vote is not None else state.promised
+
+
+def take_ballot(
+    state: KeyState, me: int, above: Ballot, folded: Fold | None, rank: int = 0
+) -> tuple[KeyState, Reserved]:
+    ballot = next_classic(me, above, highest(state), rank=rank)
     promised = KeyState(committed=state.committed, lineage=state.lineage, promised=ballot, vote=state.vote)
     return promised, Reserved(ballot=ballot, vote=state.vote, fold=folded)
 

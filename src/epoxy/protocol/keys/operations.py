@@ -72,23 +72,28 @@ class Unfolded(Struct, frozen=True):
 
 class Select(Struct, frozen=True, kw_only=True):
     """Begin a round for the writes of a key that wait: answer them, vote for their fold in the fast round, or reserve a
-    classic ballot. Those that may be decided already are looked for first."""
+    classic ballot. Those that may be decided already are looked for first. `insists`: a ballot is reserved
+    also while a rival has the highest one here."""
 
     key: bytes
     writes: tuple[PendingWrite, ...]
     me: int
     epoch: int
+    rank: int = 0
+    insists: bool = False
 
 
 class Reserve(Struct, frozen=True, kw_only=True):
     """Promise the next classic ballot of an instance to this replica. Durable before use, so that no ballot is used
-    twice."""
+    twice. `insists`: also while a rival has the highest ballot here."""
 
     key: bytes
     base: int
     above: Ballot
     me: int
     epoch: int
+    rank: int = 0
+    insists: bool = False
 
 
 class Conclude(Struct, frozen=True, kw_only=True):
@@ -136,4 +141,10 @@ class Concluded(Struct, frozen=True):
     pass
 
 
-Selected = Unfolded | FastVote | Reserved | AlreadyCommitted
+class Occupied(Struct, frozen=True):
+    """A rival has a round under way on top of version `base`, for all that is known here. No ballot was taken."""
+
+    base: int
+
+
+Selected = Unfolded | FastVote | Reserved | Occupied | AlreadyCommitted

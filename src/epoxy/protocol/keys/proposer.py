@@ -8,11 +8,11 @@ from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoch
 from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
-from epoxy.protocol.effects import Answer, Context, Expired, Next, Open
+from epoxy.protocol.effects import Answer, Context, Expired, Next, Open, Pause
 from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.folding import ABSENT, UNKNOWN, answer_found, find, fold, is_decided, tellable
 from epoxy.protocol.keys.local import may_be_decided, run_local
-from epoxy.protocol.keys.operations import FastVote, Fold, PendingWrite, Reserved, Select, Selected, Unfolded
+from epoxy.protocol.keys.operations import FastVote, Fold, Occupied, PendingWrite, Reserved, Select, Selected, Unfolded
 from epoxy.protocol.keys.reader import linearizable, version_of
 from epoxy.protocol.keys.rounds import adopt, decide, learn_locally
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
@@ -123,12 +123,24 @@ def try_once(intent: FoldIntent, ctx: Context, selected: Selected | None = None)
         case AlreadyCommitted():
             decision = Decision(committed=found.committed, lineage=found.lineage, path=Path.SLOW)
             yield from settle(intent, decision, ctx)
+        case Occupied():
+            # A ballot above the rival's would only stop it. Its decision, if it is learned here, ends the turn.
+            yield Pause(delay_ms=ctx.turn_ms(), key=intent.key, version=found.base + 1)
+            again: Selected = yield from run_local(selection(intent, ctx, insists=True))
+            yield from try_once(intent, ctx, again)
         case FastVote() | Reserved():
             yield from propose_fold(intent, found, ctx)
 
 
-def selection(intent: FoldIntent, ctx: Context) -> Select:
-    return Select(key=intent.key, writes=intent.open, me=ctx.me, epoch=ctx.config.epoch)
+def selection(intent: FoldIntent, ctx: Context, *, insists: bool = False) -> Select:
+    return Select(
+        key=intent.key,
+        writes=intent.open,
+        me=ctx.me,
+        epoch=ctx.config.epoch,
+        rank=ctx.timing.rank,
+        insists=insists,
+    )
 
 
 def propose_fold(intent: FoldIntent, start: FastVote | Reserved, ctx: Context) -> Flow[None]:

@@ -30,7 +30,7 @@ from epoxy.model.writes import Path
 from epoxy.protocol.effects import Adopt, Also, Answer, Context, Expired, Next, Open, Pause, Tell
 from epoxy.protocol.keys.effects import EpochChanged, Flow, Requests
 from epoxy.protocol.keys.local import run_local
-from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Reserve, Reserved
+from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Occupied, Reserve, Reserved
 from epoxy.protocol.keys.recovery import choose
 from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance, OwnProposal
 
@@ -171,26 +171,45 @@ def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Deci
 def classic_rounds(
     ctx: Context, instance: KeyInstance, mine: OwnProposal | None, reserved: Reserved | None
 ) -> Flow[Decision | Free | GaveUp]:
-    """Proposer, steps 3 to 5, until something is decided. Without a proposal (`mine`) this is a recovery."""
+    """Proposer, steps 3 to 5, until something is decided. Without a proposal (`mine`) this is a recovery.
+
+    No duels: while a rival has the higher ballot, this replica waits a turn before it takes a higher one, at most until
+    it learns the decision. The rival with the highest ballot waits for none, and a turn is over even if that one is
+    silent, so one of them always goes on."""
     if not ctx.votes:
         return GaveUp(f"replica {ctx.me} is not an active member")
-    above, silent = NO_BALLOT, 0
+    above, silent, pause_ms, insists = NO_BALLOT, 0, 0.0, False
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
-            yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.number + 1)
+            yield Pause(delay_ms=pause_ms, key=instance.key, version=instance.number + 1)
         if reserved is None:
-            held = yield from run_local(
-                Reserve(key=instance.key, base=instance.number, above=above, me=ctx.me, epoch=ctx.config.epoch)
-            )
+            held = yield from run_local(reservation(ctx, instance, above, insists=insists))
             if isinstance(held, AlreadyCommitted):
                 return Decision(committed=held.committed, lineage=held.lineage, path=Path.SLOW)
+            if isinstance(held, Occupied):
+                pause_ms, insists = ctx.turn_ms(), True
+                continue
             reserved = held
         result = yield from classic_round(ctx.patient(silent) if silent else ctx, instance, mine, reserved)
         if not isinstance(result, Ballot):
             return result
-        silent += result == NO_BALLOT
+        insists = result != NO_BALLOT
+        silent += not insists
+        pause_ms = ctx.turn_ms() if insists else ctx.backoff_ms(attempt)
         above, reserved = result, None
     return GaveUp(f"no quorum after {ctx.timing.retries} retries")
+
+
+def reservation(ctx: Context, instance: KeyInstance, above: Ballot, *, insists: bool) -> Reserve:
+    return Reserve(
+        key=instance.key,
+        base=instance.number,
+        above=above,
+        me=ctx.me,
+        epoch=ctx.config.epoch,
+        rank=ctx.timing.rank,
+        insists=insists,
+    )
 
 
 def classic_round(
