@@ -43,6 +43,8 @@ INTERFACE = {
     "epoxy_txn_open",
     "epoxy_txn_term",
     "epoxy_txn_behind",
+    "epoxy_txn_commands",
+    "epoxy_txn_executed",
     "epoxy_txn_kept",
     "epoxy_txn_learned",
     "epoxy_peer_rtt_seconds",
@@ -153,6 +155,8 @@ def node_with(**attributes: Any) -> Any:
         is_open=attributes.pop("is_open", False),
         behind=attributes.pop("behind", 0),
         catchup=SimpleNamespace(learned=attributes.pop("learned", 0)),
+        paths=Counter(attributes.pop("txn_paths", {})),
+        submissions=SimpleNamespace(executed_total=attributes.pop("txn_executed", 0)),
     )
     standard: dict[str, Any] = {
         "me": 1,
@@ -255,6 +259,8 @@ def test_gauges_are_looked_up_when_asked() -> None:
         behind=7,
         kept=9,
         learned=8,
+        txn_paths={Path.FAST: 5},
+        txn_executed=40,
         is_open=True,
     )
     metrics = Metrics(node)
@@ -272,6 +278,8 @@ def test_gauges_are_looked_up_when_asked() -> None:
     assert (found["epoxy_txn_term", ()], found["epoxy_txn_open", ()]) == (2, 1)
     assert (found["epoxy_txn_behind", ()], found["epoxy_txn_learned_total", ()]) == (7, 8)
     assert found["epoxy_txn_kept", ()] == 9
+    assert [found["epoxy_txn_commands_total", (("path", path),)] for path in ("fast", "slow")] == [5, 0]
+    assert found["epoxy_txn_executed_total", ()] == 40
     assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714
     assert ("epoxy_peer_rtt_seconds", (("peer", "1"),)) not in found, "a node is not its own peer"
     assert ("epoxy_peer_rtt_seconds", (("peer", "3"),)) not in found, "never measured"

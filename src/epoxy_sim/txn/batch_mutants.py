@@ -69,9 +69,7 @@ def answers_of_others(self: Flight, results: Iterable[Executed]) -> None:
     answer_all(zip(self.tickets, reversed(list(results)), strict=True))
 
 
-@mutant(
-    Submissions, "executed", "batch-answered-early", "a command is answered before its execution is durable", since=620
-)
+@mutant(Submissions, "executed", "batch-answered-early", "a command is answered before its execution is durable")
 def answer_at_once(self: Submissions, instance_id: InstanceId, results: Results) -> None:
     if results is None:
         self.take_back(instance_id)

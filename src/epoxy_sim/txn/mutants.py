@@ -285,7 +285,7 @@ def go_on_before_durable(self: OrderedEngine, op: TxnOp, done: Callable[[object]
     done(self.replica.perform(op))
 
 
-@mutant(terms, "enough", "seal-asks-one", "takes one replica's word for how far a term came", since=490)
+@mutant(terms, "enough", "seal-asks-one", "takes one replica's word for how far a term came")
 def one_is_enough(told: Mapping[int, object], quorums: Quorums) -> bool:
     return bool(told)
 
@@ -301,7 +301,7 @@ def vote_beyond_the_end(part: Part, ends: Ends | None, instance_id: InstanceId) 
     return part in (Part.OPEN, Part.ENDING)
 
 
-mutant(terms, "is_beyond", "void-forgotten", "waits for what is beyond the end of a term", since=1710)(never)
+mutant(terms, "is_beyond", "void-forgotten", "waits for what is beyond the end of a term", since=410)(never)
 
 
 @mutant(OrderedEngine, "handle", "term-ignored", "takes messages of other terms")
