@@ -34,12 +34,18 @@ MAX_CARRIED = 256
 GATHER_MS = 1.0
 """While a Carry is under way, the next one leaves this much later, with what has come by then."""
 
+STEP_SHARE, LONGEST_STEP_MS = 1 / 32, 2.0
+"""After a round for several writes the next one begins this share of its time later, at most so long: clients that were
+answered by it and write again at once would otherwise wait for a whole round each time. Between machines of one
+building that is nothing."""
+
 
 class KeyQueue:
     """Of a key with a write under way. Rivals within a replica would only cost each other the fast round, so there is
     one round at a time."""
 
     __slots__ = (
+        "_began_ms",
         "_driver",
         "_is_awaited",
         "_out",
@@ -58,6 +64,7 @@ class KeyQueue:
         self._waiting: deque[QueuedWrite] = deque()
         self._under_way: list[QueuedWrite] = []
         self._round: Uncontended | None = None
+        self._began_ms = 0.0
         self._is_awaited = False
         self._prepares = 0
         self._rival: int | None = None
@@ -141,6 +148,7 @@ class KeyQueue:
     def _propose(self, entries: list[QueuedWrite]) -> None:
         driver, writes = self._driver, [entry.pending for entry in entries]
         self._under_way = entries
+        self._began_ms = driver.clock.now_ms()
         self._round = Uncontended(driver, self.key, writes, driver.plan(), self._ended)
         self._round.start()
 
@@ -159,14 +167,34 @@ class KeyQueue:
             self._waiting.extendleft(reversed(lost))
             if decided is not None and decided.home != driver.replica.me:
                 self._rival = decided.home
-        if self._waiting:
-            self._soon(0)
+        owner, is_shared = driver.replica.me, bool(answered) and self._is_shared(answered)
+        if is_shared:
+            owner = self._count(answered)
+        if self._waiting or is_shared:
+            self._soon(self._step_ms() if is_shared else 0)
         else:
             self._rest()
-        self._answer(answered)
+        self._answer(answered, owner)
 
-    def _answer(self, entries: list[QueuedWrite]) -> None:
-        """All of them, also if a receiver raises."""
+    def _is_shared(self, entries: list[QueuedWrite]) -> bool:
+        """Whether others than one client write this key of late."""
+        return len(entries) > 1 or entries[0].home > 0 or self._driver.owners.counts(self.key)
+
+    def _count(self, entries: list[QueuedWrite]) -> int:
+        """Where the writes of a round come from. The replica that should fold the next ones."""
+        driver = self._driver
+        me = driver.replica.me
+        done = [entry.home or me for entry in entries if isinstance(entry.pending.outcome, Committed)]
+        owner = driver.owners.folded(self.key, done)
+        if owner != me:
+            driver.owners.believe(self.key, owner, driver.clock.now_ms())
+        return owner
+
+    def _step_ms(self) -> float:
+        return min(LONGEST_STEP_MS, STEP_SHARE * (self._driver.clock.now_ms() - self._began_ms))
+
+    def _answer(self, entries: list[QueuedWrite], owner: int = 0) -> None:
+        """All of them, also if a receiver raises. `owner`: what the homes of carried ones are told."""
         driver, errors, carried = self._driver, list[Exception](), list[QueuedWrite]()
         for entry in entries:
             outcome = entry.pending.outcome
@@ -182,24 +210,18 @@ class KeyQueue:
                 raise
             except Exception as error:
                 errors.append(error)
-        if len(entries) > 1 or carried:
-            self._folded(entries, carried)
+        if carried:
+            self._tell_homes(carried, owner or driver.replica.me)
         if errors:
             raise errors[0]
 
-    def _folded(self, entries: list[QueuedWrite], carried: list[QueuedWrite]) -> None:
+    def _tell_homes(self, carried: list[QueuedWrite], owner: int) -> None:
         """Send the homes of carried writes their answers. The Commit of the fold is on the way to them already."""
-        driver = self._driver
-        me = driver.replica.me
-        done = [entry.home or me for entry in entries if isinstance(entry.pending.outcome, Committed)]
-        owner = driver.owners.folded(self.key, done) if done else me
-        if owner != me:
-            driver.owners.believe(self.key, owner, driver.clock.now_ms())
         for home in dict.fromkeys([entry.home for entry in carried]):
             theirs = [entry.pending for entry in carried if entry.home == home]
             self.held.difference_update([pending.proposal_id for pending in theirs])
             answers = [answer_to(pending, pending.outcome) for pending in theirs if pending.outcome is not None]
-            driver.answer_carried(home, self.key, owner, answers)
+            self._driver.answer_carried(home, self.key, owner, answers)
 
     # Carrying
 

@@ -19,8 +19,9 @@ TWICE_MS = 1_000.0
 MAX_KEYS = 4_096
 """Keys with a hint, and keys with one win; the oldest are forgotten."""
 
-SHARE_WRITES = 32
-"""Folded writes after which an owner looks where they come from."""
+SHARE_WRITES, MOST = 32, 2 / 3
+"""Writes after which an owner looks where they come from, and the share from which on another replica should own the
+key. Above a half, or of two regions with even shares each would send the other the key by chance."""
 
 
 class Owners:
@@ -65,6 +66,10 @@ class Owners:
         self._hints.pop(key, None)
         self._wins.pop(key, None)
 
+    def counts(self, key: bytes) -> bool:
+        """Whether this replica has folded writes of this key with others, and looks where they come from."""
+        return key in self._shares
+
     def folded(self, key: bytes, homes: list[int]) -> int:
         """Who should fold the next writes: this replica, unless most writes of late came from another one."""
         shares = self._shares.get(key)
@@ -76,9 +81,9 @@ class Owners:
         total = sum(shares.values())
         if total < SHARE_WRITES:
             return self._me
-        del self._shares[key]
+        self._shares[key] = {}
         busiest = max(shares, key=shares.__getitem__)
-        return busiest if shares[busiest] * 2 > total else self._me
+        return busiest if shares[busiest] > MOST * total else self._me
 
 
 def keep(table: dict[bytes, T], key: bytes, value: T) -> None:
