@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Reading,
         Reservation,
         Status,
+        Sum,
         TxnResult,
         Value,
         Written,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         Forbidden,
         ImmutableKey,
         InvalidRequest,
+        NotAnInteger,
         NotRunning,
         OutcomeUnknown,
         QuotaExceeded,
@@ -72,6 +74,7 @@ __all__ = [
     "Get",
     "ImmutableKey",
     "InvalidRequest",
+    "NotAnInteger",
     "NotRunning",
     "OutcomeUnknown",
     "Page",
@@ -80,6 +83,7 @@ __all__ = [
     "Reading",
     "Reservation",
     "Status",
+    "Sum",
     "Timeout",
     "TxnResult",
     "Unauthenticated",
@@ -94,11 +98,11 @@ __all__ = [
     "testing",
 ]
 
-CLIENTS = ("AsyncClient", "Change", "Client", "Deletion", "Page", "Reading", "Reservation", "Status", "TxnResult")
+RESULTS = ("Change", "Deletion", "Page", "Reading", "Reservation", "Status", "Sum", "TxnResult", "Value", "Written")
 
 ROOMS = (
     dict.fromkeys(__all__, "epoxy.model.errors")
-    | dict.fromkeys((*CLIENTS, "Value", "Written"), "epoxy.client")
+    | dict.fromkeys(("AsyncClient", "Client", *RESULTS), "epoxy.client")
     | dict.fromkeys(("Add", "Compare", "Delete", "Get", "Put"), "epoxy.model.transactions")
 )
 

@@ -1,4 +1,4 @@
-"""reserve, put and delete: what they print, where, and how they exit."""
+"""reserve, put, add and delete: what they print, where, and how they exit."""
 
 import pytest
 
@@ -59,6 +59,43 @@ def test_delete(node: FakeNode, capsysbinary: Captured) -> None:
     assert (status, out, err) == (4, "", "epoxy: there is nothing to delete under k\n")
     status, told = in_json(["delete", "k"], capsysbinary)
     assert (status, told["deleted"], told["version"]) == (4, False, 2)
+
+
+def test_what_was_there_before(node: FakeNode, capsysbinary: Captured) -> None:
+    out = command(["put", "k", "1", "--returning"], capsysbinary)[1]
+    assert [line.split() for line in out.splitlines()[:2]] == [
+        ["written:", "k,", "version", "1,", "a", "new", "key"],
+        ["before", "nothing"],
+    ]
+    assert command(["put", "k", "2", "--returning"], capsysbinary)[1].splitlines()[1].split() == ["before", "1"]
+    assert in_json(["put", "k", "3"], capsysbinary)[1].keys().isdisjoint({"previous"})
+    assert in_json(["put", "k", "4", "--returning"], capsysbinary)[1]["previous"]["value"] == "3"
+    assert command(["delete", "k", "--returning"], capsysbinary)[1].splitlines()[1].split() == ["before", "4"]
+    assert in_json(["delete", "k", "--returning"], capsysbinary)[1]["previous"] is None
+    assert node.kv[b"k"].version == 5
+
+
+def test_add(node: FakeNode, capsysbinary: Captured) -> None:
+    assert command(["add", "n"], capsysbinary)[1].startswith("added: n is 1, version 1, a new key\n")
+    assert command(["add", "n", "-4"], capsysbinary)[1].startswith("added: n is -3, version 2\n")
+    status, told = in_json(["add", "n", "10", "--if-version", "2"], capsysbinary)
+    assert (status, told["key"], told["number"], told["version"], told["created"]) == (0, "n", 7, 3, False)
+    assert command(["add", "n", "--if-version", "2"], capsysbinary)[0] == 3
+    node.kv[b"n"] = Held(b"word", 4, mutable=True)
+    status, out, err = command(["add", "n"], capsysbinary)
+    assert (status, out) == (3, "")
+    words = "nothing can be added: the value is no decimal number of 64 bits. Definite: nothing was written"
+    assert err == f"epoxy: {words}\n"
+    status, told = in_json(["add", "n"], capsysbinary)
+    assert (status, told["error"]["code"], told["error"]["committed"]["value"]) == (3, "NotAnInteger", "word")
+
+
+@pytest.mark.parametrize("amount", ["one", "1.5", "9223372036854775808", "-9223372036854775809", "--bogus", ""])
+def test_an_amount_that_is_no_number_of_64_bits(node: FakeNode, amount: str, capsysbinary: Captured) -> None:
+    status, out, err = command(["add", "n", amount], capsysbinary)
+    assert (status, out) == (2, "")
+    assert "[N]" in err
+    assert not node.requests
 
 
 def test_an_empty_value_leaves_no_gap(node: FakeNode, capsysbinary: Captured) -> None:

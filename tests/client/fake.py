@@ -12,6 +12,8 @@ from urllib.parse import parse_qs, quote_from_bytes, unquote_to_bytes, urlsplit
 
 import msgspec
 
+from epoxy.model.integers import integer_of
+
 STATUS = {
     "id": 1,
     "datacenter": "us-east-1",
@@ -76,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
         with fake.lock:
             fake.answer(self, parts.path, query)
 
-    do_GET = do_PUT = do_POST = do_DELETE = serve  # noqa: N815 (http.server's names)
+    do_GET = do_PUT = do_PATCH = do_POST = do_DELETE = serve  # noqa: N815 (http.server's names)
 
     def reply(self, status: int, body: bytes = b"", kind: str = "application/octet-stream", **headers: object) -> None:
         self.send_response(status)
@@ -183,6 +185,15 @@ class FakeNode:
             return
         self.write(request, key, query, request.body, mutable=query["mode"] == "put")
 
+    def patch(self, request: Handler, key: bytes, query: dict[str, str]) -> None:
+        held = self.kv.get(key)
+        number = integer_of(held.value if held is not None else None)
+        value = b"%d" % (number + int(query["add"])) if number is not None else b""
+        if held is not None and held.mutable and integer_of(value) is None:
+            refuse(request, held, "not_an_integer")
+        else:
+            self.write(request, key, query, value, mutable=True, body=value)
+
     def delete(self, request: Handler, key: bytes, query: dict[str, str]) -> None:
         held = self.kv.get(key)
         if "if_version" not in query and (held is None or held.value is None):
@@ -190,7 +201,16 @@ class FakeNode:
             return
         self.write(request, key, query, None, mutable=True)
 
-    def write(self, request: Handler, key: bytes, query: dict[str, str], value: bytes | None, *, mutable: bool) -> None:
+    def write(
+        self,
+        request: Handler,
+        key: bytes,
+        query: dict[str, str],
+        value: bytes | None,
+        *,
+        mutable: bool,
+        body: bytes = b"",
+    ) -> None:
         held = self.kv.get(key)
         version = held.version if held is not None else 0
         if held is not None and not held.mutable:
@@ -201,7 +221,11 @@ class FakeNode:
             fresh = held is None or held.value is None
             self.kv[key] = Held(value, version + 1, mutable)
             made = 201 if fresh and value is not None else 200
-            request.reply(made, Epoxy_Mine=True, Epoxy_Path="fast", **about(self.kv[key]))
+            more: dict[str, Any] = about(self.kv[key])
+            if query.get("returning") == "true" and held is not None and held.value is not None:
+                body = held.value
+                more["Epoxy_Previous_Version"] = held.version
+            request.reply(made, body, Epoxy_Mine=True, Epoxy_Path="fast", **more)
 
     def page(self, request: Handler, query: dict[str, str]) -> None:
         asked = parse_qs(urlsplit(request.path).query, keep_blank_values=True, encoding="latin-1")

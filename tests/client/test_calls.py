@@ -7,7 +7,7 @@ import pytest
 
 from epoxy import Add, Compare, InvalidRequest, Put, Value
 from epoxy.model.ballot import Ballot
-from epoxy.model.errors import ImmutableKey, VersionMismatch
+from epoxy.model.errors import ImmutableKey, NotAnInteger, VersionMismatch
 from epoxy.model.messages import Inspected
 from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import Path, Source
@@ -90,6 +90,42 @@ def test_deletes_and_what_they_leave(node: FakeNode, client_type: Any) -> None:
         absent = client.read(b"k")
         assert (absent.found, absent.value, absent.version) == (False, None, 2)
         assert client.get(b"k") is None
+
+
+def test_a_write_that_returns_what_it_replaced(node: FakeNode, client_type: Any) -> None:
+    with client_type(node.url) as client:
+        assert client.put(b"k", b"", returning=True).previous is None
+        assert client.put(b"k", b"2", returning=True).previous == b""
+        assert client.put(b"k", b"3").previous is None
+        assert client.delete(b"k", returning=True).previous == b"3"
+        assert client.delete(b"k", returning=True).previous is None
+    assert node.requests[0] == "PUT /v2/kv/k?mode=put&returning=true"
+
+
+def test_sums(node: FakeNode, client_type: Any) -> None:
+    with client_type(node.url) as client:
+        first = client.add(b"n")
+        assert (first.number, first.version, first.created) == (1, 1, True)
+        second = client.add(b"n", -(1 << 63), if_version=1)
+        assert (second.number, second.version, second.created) == (1 - (1 << 63), 2, False)
+        with pytest.raises(VersionMismatch, match="version 2 stands"):
+            client.add(b"n", if_version=1)
+        with pytest.raises(NotAnInteger, match="more than 64 bits") as caught:
+            client.add(b"n", -2)
+        assert (caught.value.definite, caught.value.value, caught.value.version) == (True, b"%d" % second.number, 2)
+        client.put(b"n", b"word")
+        with pytest.raises(NotAnInteger, match="the value is no decimal number"):
+            client.add(b"n")
+        client.reserve(b"name", b"1")
+        with pytest.raises(ImmutableKey):
+            client.add(b"name")
+
+
+@pytest.mark.parametrize("amount", [1 << 63, -(1 << 63) - 1, 1.0, "1", None])
+def test_an_amount_is_a_number_of_64_bits(node: FakeNode, client_type: Any, amount: Any) -> None:
+    with client_type(node.url) as client, pytest.raises(InvalidRequest, match="an amount is a number of 64 bits"):
+        client.add(b"n", amount)
+    assert not node.requests
 
 
 def test_pages_go_on_where_they_ended(node: FakeNode, client_type: Any) -> None:

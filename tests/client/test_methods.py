@@ -9,7 +9,10 @@ from epoxy.client.actors import Actors, AsyncActors
 from epoxy.client.results import Written
 from epoxy.model.errors import InvalidRequest
 
-CALLS = ("reserve", "put", "delete", "get", "read", "page", "txn", "status", "members", "change_members", "inspect")
+WRITES = ("reserve", "put", "add", "delete", "txn", "change_members")
+CALLS = (*WRITES, "get", "read", "page", "status", "members", "inspect")
+
+PUT = ["key", "value", "if_version", "returning", "timeout"]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -23,14 +26,9 @@ def test_a_method_of_both_clients_has_one_signature_and_one_docstring(name: str)
 
 
 def test_the_parameters_are_those_of_the_call_behind_self() -> None:
-    assert list(inspect.signature(Client.put).parameters) == ["self", "key", "value", "if_version", "timeout"]
+    assert list(inspect.signature(Client.put).parameters) == ["self", *PUT]
     assert inspect.signature(Client.put).return_annotation is Written
-    assert list(inspect.signature(Client("http://127.0.0.1:1").put).parameters) == [
-        "key",
-        "value",
-        "if_version",
-        "timeout",
-    ]
+    assert list(inspect.signature(Client("http://127.0.0.1:1").put).parameters) == PUT
 
 
 def test_actors_have_those_of_actors() -> None:

@@ -15,7 +15,7 @@ from tests.house.test_house import ROOT
 
 PACKAGES = ("epoxy", "epoxy_sim")
 
-OUTCOMES = {"ConsensusFailed", "ImmutableKey", "VersionMismatch"}
+OUTCOMES = {"ConsensusFailed", "ImmutableKey", "NotAnInteger", "VersionMismatch"}
 """One thing in two forms: `model/writes.py` has the outcome of a write as a value, `model/errors.py` the exception that
 carries the same name and the same meaning to a caller of the client library."""
 

@@ -18,6 +18,7 @@ ROOMS = {
     "serve": "serve",
     "reserve": "writes",
     "put": "writes",
+    "add": "writes",
     "delete": "writes",
     "txn": "transactions",
     "get": "reads",

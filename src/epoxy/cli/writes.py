@@ -1,11 +1,12 @@
-"""`epoxy reserve`, `put` and `delete`."""
+"""`epoxy reserve`, `put`, `add` and `delete`."""
 
 import click
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
-from epoxy.client import Client, Deletion, Reservation, Written
+from epoxy.client import Client, Deletion, Reservation, Sum, Written
 from epoxy.model.errors import ClientError
+from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.writes import Path
 
 if_version_option = click.option(
@@ -14,6 +15,8 @@ if_version_option = click.option(
     metavar="N",
     help="Write only if N is the current version; 0: only if the key was never written.",
 )
+
+returning_option = click.option("--returning", is_flag=True, help="Show what was there before, too.")
 
 TRAVELLED = {
     Path.LOCAL: "local: no message was sent",
@@ -75,8 +78,9 @@ def reserve_json(result: Reservation, floor_ms: float | None) -> None:
 @target.key_argument
 @target.value_argument
 @if_version_option
+@returning_option
 @target.call_options
-def put(key: bytes, value: bytes, if_version: int | None, call: target.NodeCall) -> None:
+def put(key: bytes, value: bytes, if_version: int | None, returning: bool, call: target.NodeCall) -> None:
     """Write VALUE as the next version of KEY. VALUE `-` reads stdin.
 
     Exit status: 0 written; 3 not written: the current version is another one, or the name is reserved; 1 failed.
@@ -85,47 +89,94 @@ def put(key: bytes, value: bytes, if_version: int | None, call: target.NodeCall)
     Examples:
       epoxy put cfg 1
       epoxy put cfg 2 --if-version 1
+      epoxy put cfg 3 --returning
     """
     with call.client(writes=True) as client:
         floor_ms = floor_of(client)
-        result = client.put(key, value, if_version=if_version)
+        result = client.put(key, value, if_version=if_version, returning=returning)
     if call.as_json:
-        output.emit_json({**written_json(result, floor_ms), "created": result.created})
+        told = {**written_json(result, floor_ms), "created": result.created}
+        output.emit_json(told | previous_json(result, returning=returning))
         return
     click.secho("written: ", fg="green", bold=True, nl=False)
     click.echo(f"{output.text_of(key)}, version {result.version}{', a new key' if result.created else ''}")
+    was(result, returning=returning)
+    journey(result.path, result.latency_ms, floor_ms)
+
+
+@click.command(context_settings=SETTINGS | {"ignore_unknown_options": True}, short_help="Add to a number.")
+@target.key_argument
+@click.argument("amount", metavar="[N]", type=click.IntRange(LEAST_INTEGER, MOST_INTEGER), default=1)
+@if_version_option
+@target.call_options
+def add(key: bytes, amount: int, if_version: int | None, call: target.NodeCall) -> None:
+    """Add N (1, if it is not given; it may be negative) to the decimal number under KEY. An absent key counts as 0.
+
+    Exit status: 0 added; 3 not added: the value is no number of 64 bits, or the sum would be none, or the current
+    version is another one, or the name is reserved; 1 failed.
+
+    \b
+    Examples:
+      epoxy add visits
+      epoxy add stock/42 -3
+      epoxy add seats 10 --if-version 7
+    """
+    with call.client(writes=True) as client:
+        floor_ms = floor_of(client)
+        result = client.add(key, amount, if_version=if_version)
+    if call.as_json:
+        output.emit_json({**written_json(result, floor_ms), "number": result.number, "created": result.created})
+        return
+    click.secho("added: ", fg="green", bold=True, nl=False)
+    fresh = ", a new key" if result.created else ""
+    click.echo(f"{output.text_of(key)} is {result.number}, version {result.version}{fresh}")
     journey(result.path, result.latency_ms, floor_ms)
 
 
 @click.command(context_settings=SETTINGS, short_help="Delete a key that was put.")
 @target.key_argument
 @if_version_option
+@returning_option
 @target.call_options
-def delete(key: bytes, if_version: int | None, call: target.NodeCall) -> None:
+def delete(key: bytes, if_version: int | None, returning: bool, call: target.NodeCall) -> None:
     """Delete KEY. A reserved name cannot be deleted.
 
     Exit status: 0 deleted; 4 there was nothing to delete; 3 the current version is another one, or the name is
     reserved; 1 failed.
 
     \b
-    Example:
+    Examples:
       epoxy delete cfg --if-version 2
+      epoxy delete job/7 --returning
     """
     with call.client(writes=True) as client:
         floor_ms = floor_of(client)
-        result = client.delete(key, if_version=if_version)
+        result = client.delete(key, if_version=if_version, returning=returning)
     if call.as_json:
-        output.emit_json({**written_json(result, floor_ms), "deleted": result.deleted})
+        told = {**written_json(result, floor_ms), "deleted": result.deleted}
+        output.emit_json(told | previous_json(result, returning=returning))
     elif result.deleted:
         click.secho("deleted: ", fg="green", bold=True, nl=False)
         click.echo(f"{output.text_of(key)}, version {result.version} is a tombstone")
+        was(result, returning=returning)
         journey(result.path, result.latency_ms, floor_ms)
     else:
         click.echo(f"epoxy: there is nothing to delete under {output.text_of(key)}", err=True)
     raise click.exceptions.Exit(0 if result.deleted else target.NOT_FOUND)
 
 
-def written_json(result: Written | Deletion, floor_ms: float | None) -> dict[str, object]:
+def was(result: Written | Deletion, *, returning: bool) -> None:
+    if returning:
+        output.row("before", output.text_of(result.previous) if result.previous is not None else "nothing")
+
+
+def previous_json(result: Written | Deletion, *, returning: bool) -> dict[str, object]:
+    if not returning:
+        return {}
+    return {"previous": target.value_json(result.previous) if result.previous is not None else None}
+
+
+def written_json(result: Written | Deletion | Sum, floor_ms: float | None) -> dict[str, object]:
     return {
         "key": target.key_json(result.key),
         "version": result.version,

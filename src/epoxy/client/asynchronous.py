@@ -32,6 +32,7 @@ class AsyncClient(Pooled[AsyncPool]):
 
     reserve = awaited(calls.reserve)
     put = awaited(calls.put)
+    add = awaited(calls.add)
     delete = awaited(calls.delete)
     get = awaited(calls.get)
     read = awaited(calls.read)

@@ -35,6 +35,7 @@ class Client(Pooled[BlockingPool]):
 
     reserve = blocking(calls.reserve)
     put = blocking(calls.put)
+    add = blocking(calls.add)
     delete = blocking(calls.delete)
     get = blocking(calls.get)
     read = blocking(calls.read)

@@ -9,8 +9,20 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.client.http1 import HttpResponse
-from epoxy.client.responses import JSON, fail, found_at, read_json, says_absent, travelled, version_of
-from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, TxnResult, Value, Written
+from epoxy.client.responses import JSON, fail, found_at, read_json, replaced, says_absent, travelled, version_of
+from epoxy.client.results import (
+    Change,
+    Deletion,
+    Item,
+    Page,
+    Reading,
+    Reservation,
+    Status,
+    Sum,
+    TxnResult,
+    Value,
+    Written,
+)
 from epoxy.codec import txn_json
 from epoxy.model.api import (
     MAX_LIMIT,
@@ -32,6 +44,7 @@ from epoxy.model.errors import (
     InvalidRequest,
     UnexpectedAnswer,
 )
+from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER, integer_of
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from epoxy.model.transactions import Compare, Operation, Txn, flaw_of
 from epoxy.model.writes import Consistency
@@ -82,9 +95,15 @@ def reserve(key: bytes | str, value: bytes | str, *, timeout: float | None = Non
 
 
 def put(
-    key: bytes | str, value: bytes | str, *, if_version: int | None = None, timeout: float | None = None
+    key: bytes | str,
+    value: bytes | str,
+    *,
+    if_version: int | None = None,
+    returning: bool = False,
+    timeout: float | None = None,
 ) -> Call[Written]:
-    """Write the next version. Raises VersionMismatch, or ImmutableKey over a reserved name."""
+    """Write the next version. `returning`: the result has what it replaced. Raises VersionMismatch, or ImmutableKey
+    over a reserved name."""
     name, wanted = checked_key(key), checked_value(value)
 
     def read(answer: HttpResponse) -> Written:
@@ -96,13 +115,41 @@ def put(
             created=answer.status == 201,
             path=travelled(answer),
             latency_ms=answer.latency_ms,
+            previous=replaced(answer),
         )
 
-    target = f"{kv(name)}?{urlencode({'mode': 'put'} | condition(if_version))}"
+    asked = {"mode": "put"} | condition(if_version) | ({"returning": "true"} if returning else {})
+    target = f"{kv(name)}?{urlencode(asked)}"
     return Call(method="PUT", target=target, body=wanted, writes=True, read=read, timeout=timeout)
 
 
-def delete(key: bytes | str, *, if_version: int | None = None, timeout: float | None = None) -> Call[Deletion]:
+def add(key: bytes | str, amount: int = 1, *, if_version: int | None = None, timeout: float | None = None) -> Call[Sum]:
+    """Add to a decimal number of 64 bits; an absent key counts as 0. Raises NotAnInteger if the value is none, or the
+    sum would be none; VersionMismatch; ImmutableKey over a reserved name."""
+    name, asked = checked_key(key), {"add": str(checked_amount(amount))} | condition(if_version)
+
+    def read(answer: HttpResponse) -> Sum:
+        if answer.status not in (200, 201):
+            fail(answer, writes=True)
+        number = integer_of(answer.body)
+        if number is None:
+            raise UnexpectedAnswer("answered a sum that is no number, which no Epoxy node does")
+        return Sum(
+            key=name,
+            number=number,
+            version=version_of(answer),
+            created=answer.status == 201,
+            path=travelled(answer),
+            latency_ms=answer.latency_ms,
+        )
+
+    return Call(method="PATCH", target=f"{kv(name)}?{urlencode(asked)}", writes=True, read=read, timeout=timeout)
+
+
+def delete(
+    key: bytes | str, *, if_version: int | None = None, returning: bool = False, timeout: float | None = None
+) -> Call[Deletion]:
+    """Delete a key that was put. `returning`: the result has what was deleted."""
     name = checked_key(key)
 
     def read(answer: HttpResponse) -> Deletion:
@@ -114,9 +161,10 @@ def delete(key: bytes | str, *, if_version: int | None = None, timeout: float | 
             version=version_of(answer),
             path=travelled(answer),
             latency_ms=answer.latency_ms,
+            previous=replaced(answer),
         )
 
-    asked = urlencode(condition(if_version))
+    asked = urlencode(condition(if_version) | ({"returning": "true"} if returning else {}))
     target = f"{kv(name)}?{asked}" if asked else kv(name)
     return Call(method="DELETE", target=target, writes=True, read=read, timeout=timeout)
 
@@ -345,6 +393,12 @@ def condition(if_version: object) -> dict[str, str]:
     if not isinstance(if_version, int) or not 0 <= if_version <= MAX_VERSION:
         raise InvalidRequest(f"a version is between 0 (never written) and {MAX_VERSION}, not {if_version!r}")
     return {"if_version": str(if_version)}
+
+
+def checked_amount(amount: object) -> int:
+    if not isinstance(amount, int) or not LEAST_INTEGER <= amount <= MOST_INTEGER:
+        raise InvalidRequest(f"an amount is a number of 64 bits with its sign, not {amount!r}")
+    return int(amount)
 
 
 def checked_limit(limit: int) -> int:

@@ -15,6 +15,7 @@ from epoxy.model.errors import (
     Forbidden,
     ImmutableKey,
     InvalidRequest,
+    NotAnInteger,
     NotRunning,
     OutcomeUnknown,
     QuotaExceeded,
@@ -22,7 +23,9 @@ from epoxy.model.errors import (
     Unavailable,
     UnexpectedAnswer,
     VersionMismatch,
+    WriteConflict,
 )
+from epoxy.model.integers import integer_of
 from epoxy.model.writes import Path, Source
 
 T = TypeVar("T")
@@ -32,13 +35,14 @@ NAMED_PATHS = {path.value: path for path in Path}
 NAMED_SOURCES = {source.value: source for source in Source}
 CURSOR_GONE = "cursor_gone"
 NOT_RUNNING = "not_running"
+CONFLICTS = ("version_mismatch", "immutable", "not_an_integer")
 QUOTAS = ("quota_requests", "quota_bytes")
 
 
 def fail(answer: HttpResponse, *, writes: bool) -> NoReturn:
     """The exception for an answer that is no result. Unavailable means: another node may be asked; NotRunning is what
     all of them would say, and so is AccessRefused."""
-    if answer.status == 409 and answer.headers.get("epoxy-error") in ("version_mismatch", "immutable"):
+    if answer.status == 409 and answer.headers.get("epoxy-error") in CONFLICTS:
         raise conflict(answer)
     error = error_of(answer)
     if error is None:
@@ -64,12 +68,16 @@ def access_refusal(code: str, told: str, answer: HttpResponse) -> AccessRefused 
     return Forbidden(told) if code == "forbidden" else None
 
 
-def conflict(answer: HttpResponse) -> VersionMismatch | ImmutableKey:
+def conflict(answer: HttpResponse) -> WriteConflict:
     """What is committed is the body, unless a proxy made an error of its own out of it."""
     version = version_of(answer)
     value = answer.body if version and not is_error(answer) else None
     if answer.headers.get("epoxy-error") == "immutable":
         return ImmutableKey(f"the name is reserved, for ever, as version {version}", value=value, version=version)
+    if answer.headers.get("epoxy-error") == "not_an_integer":
+        fits = value is not None and integer_of(value) is not None
+        reason = "the sum would have more than 64 bits" if fits else "the value is no decimal number of 64 bits"
+        return NotAnInteger(f"nothing can be added: {reason}", value=value, version=version)
     stands = f"version {version} stands" if version else "the key was never written"
     return VersionMismatch(f"not the version asked for: {stands}", value=value, version=version)
 
@@ -110,6 +118,11 @@ def version_of(answer: HttpResponse) -> int:
     if told is None or not told.isdecimal():
         raise UnexpectedAnswer(f"answered {answer.status} without a version, which no Epoxy node does")
     return int(told)
+
+
+def replaced(answer: HttpResponse) -> bytes | None:
+    """What a write that is `returning` replaced. The header tells an empty value from none."""
+    return answer.body if "epoxy-previous-version" in answer.headers else None
 
 
 def travelled(answer: HttpResponse) -> Path:

@@ -42,9 +42,22 @@ class Reservation(Struct, frozen=True, kw_only=True):
 
 
 class Written(Struct, frozen=True, kw_only=True):
-    """`created`: nothing lived under the key before."""
+    """`created`: nothing lived under the key before. `previous`: what the write replaced, if that was asked for with
+    `returning`; None: nothing was there."""
 
     key: bytes
+    version: int
+    created: bool
+    path: Path
+    latency_ms: float
+    previous: bytes | None = None
+
+
+class Sum(Struct, frozen=True, kw_only=True):
+    """`number`: what an addition came to, at its version. `created`: nothing lived under the key before."""
+
+    key: bytes
+    number: int
     version: int
     created: bool
     path: Path
@@ -64,13 +77,14 @@ class TxnResult(Struct, frozen=True, kw_only=True):
 
 class Deletion(Struct, frozen=True, kw_only=True):
     """`deleted` False: there was nothing to delete, and nothing was written. `version` is the tombstone's, 0 if the key
-    never lived or the node does not say."""
+    never lived or the node does not say. `previous`: what was deleted, if that was asked for with `returning`."""
 
     key: bytes
     deleted: bool
     version: int
     path: Path
     latency_ms: float
+    previous: bytes | None = None
 
 
 class Reading(Struct, frozen=True, kw_only=True):

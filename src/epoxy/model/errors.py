@@ -31,7 +31,8 @@
         │   └── QuotaExceeded               the token's requests a second, or its bytes, are used up
         ├── WriteConflict       definite    not written, because of the committed value, which it carries
         │   ├── VersionMismatch             `if_version` is not the committed version
-        │   └── ImmutableKey                the name is reserved, for ever
+        │   ├── ImmutableKey                the name is reserved, for ever
+        │   └── NotAnInteger                the value is no number of 64 bits, or the sum would be none
         └── OutcomeUnknown      indefinite  a write was sent, and what became of it is not known
             ├── ConsensusFailed             the node stopped working on it before it was settled
             ├── Timeout                     no answer in time
@@ -159,6 +160,9 @@ class VersionMismatch(WriteConflict): ...
 
 
 class ImmutableKey(WriteConflict): ...
+
+
+class NotAnInteger(WriteConflict): ...
 
 
 class OutcomeUnknown(ClientError):
