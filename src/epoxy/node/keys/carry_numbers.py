@@ -13,13 +13,18 @@ MAX_SENDERS = 256
 """Lives of other replicas whose numbers are kept. With one more, this process begins a new life."""
 
 
+WINDOW = 1024
+"""Numbers of a sender below its newest that are told apart."""
+
+
 class CarryNumbers:
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
         self._life = 0
         self._sent = 0
         self._lives: dict[int, int] = {}
-        self._received: dict[tuple[int, int], int] = {}
+        self._received: dict[tuple[int, int], tuple[int, int]] = {}
+        """For each life of another replica the newest number, and a bit for each one below it that was taken."""
 
     @property
     def life(self) -> int:
@@ -48,12 +53,20 @@ class CarryNumbers:
                 self._received.clear()
                 self._life = 0
             else:
-                self._received[home, carry.sender] = 0
+                self._received[home, carry.sender] = 0, 0
         return carry.receiver == self.life
 
     def is_new(self, home: int, carry: Carry) -> bool:
-        """Whether this is its first copy. One that was overtaken by a later Carry is not taken either."""
-        is_new = carry.number > self._received[home, carry.sender]
-        if is_new:
-            self._received[home, carry.sender] = carry.number
-        return is_new
+        """Whether this is its first copy. Carries may overtake each other; one that is older than the window may have
+        been taken, and is not taken."""
+        newest, taken = self._received[home, carry.sender]
+        ahead = carry.number - newest
+        if ahead > 0:
+            kept = taken << ahead if ahead < WINDOW else 0
+            self._received[home, carry.sender] = carry.number, (kept | 1) & (1 << WINDOW) - 1
+            return True
+        bit = 1 << -ahead
+        if -ahead >= WINDOW or taken & bit:
+            return False
+        self._received[home, carry.sender] = newest, taken | bit
+        return True
