@@ -44,11 +44,12 @@ class Tally(Struct, kw_only=True):
     paths: dict[str, int] = {}
     faults: dict[str, int] = {}
     verdicts: dict[str, int] = {}
+    folds: dict[str, int] = {}
 
     def add(self, other: "Tally") -> None:
         for name in ("runs", "embedded", "failures", "virtual_us", "events", "messages", "operations"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("paths", "faults", "verdicts"):
+        for name in ("paths", "faults", "verdicts", "folds"):
             counts: dict[str, int] = getattr(self, name)
             for word, times in getattr(other, name).items():
                 counts[word] = counts.get(word, 0) + times
@@ -157,6 +158,7 @@ class CampaignSetup(Struct, Generic[P], frozen=True, kw_only=True):
             paths=report.paths,
             faults=self.faults(report),
             verdicts=report.verdicts,
+            folds=report.folds,
         )
 
     def digest(self, report: Report[P]) -> bytes:

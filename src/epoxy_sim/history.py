@@ -23,17 +23,28 @@ class Reserve(_Record, frozen=True):
     value: bytes
 
 
-class Put(_Record, frozen=True):
-    """Write a mutable key; with `if_version`, only over that version (0: never written)."""
+class Put(_Record, frozen=True, omit_defaults=True):
+    """Write a mutable key; with `if_version`, only over that version (0: never written). `returning`: get-and-set, its
+    answer tells what was there before."""
 
     value: bytes
     if_version: int | None = None
+    returning: bool = False
 
 
-class Delete(_Record, frozen=True):
+class Delete(_Record, frozen=True, omit_defaults=True):
     """Leave a tombstone on a mutable key."""
 
     if_version: int | None = None
+    returning: bool = False
+
+
+class Add(_Record, frozen=True, omit_defaults=True):
+    """Add to a decimal number of 64 bits in a mutable key (absent: 0)."""
+
+    amount: int
+    if_version: int | None = None
+    returning: bool = False
 
 
 class Read(_Record, frozen=True):
@@ -42,13 +53,30 @@ class Read(_Record, frozen=True):
     linearizable: bool = True
 
 
-Kind = Reserve | Put | Delete | Read
+Kind = Reserve | Put | Delete | Add | Read
 
 
-class Won(_Record, frozen=True):
-    """This very write was made, at `version`."""
+class Found(_Record, frozen=True):
+    """A read found a live value."""
+
+    value: bytes
+    version: int
+    mutable: bool
+
+
+class Absent(_Record, frozen=True):
+    """A read found no live value: never written (version 0) or a tombstone (its version)."""
 
     version: int
+
+
+class Won(_Record, frozen=True, omit_defaults=True):
+    """This very write was made, at `version`. `value`: the number that an add made. `previous`: what a read right
+    before it would have found, of a write that is `returning`."""
+
+    version: int
+    value: bytes | None = None
+    previous: Found | Absent | None = None
 
 
 class Same(_Record, frozen=True):
@@ -72,7 +100,7 @@ class Mismatch(_Record, frozen=True):
 
 
 class Immutable(_Record, frozen=True):
-    """A put or delete met an immutable key."""
+    """A put, a delete or an add met an immutable key."""
 
     version: int
 
@@ -83,16 +111,8 @@ class Missing(_Record, frozen=True):
     version: int
 
 
-class Found(_Record, frozen=True):
-    """A read found a live value."""
-
-    value: bytes
-    version: int
-    mutable: bool
-
-
-class Absent(_Record, frozen=True):
-    """A read found no live value: never written (version 0) or a tombstone (its version)."""
+class NotAnInteger(_Record, frozen=True):
+    """An add met a value that is no number of 64 bits, or the sum would be none; it changed nothing."""
 
     version: int
 
@@ -105,7 +125,7 @@ class Unknown(_Record, frozen=True):
     """An indefinite failure, or no answer yet: it takes effect at some time after its invocation, or never."""
 
 
-Outcome = Won | Same | Lost | Mismatch | Immutable | Missing | Found | Absent | Failed | Unknown
+Outcome = Won | Same | Lost | Mismatch | Immutable | Missing | NotAnInteger | Found | Absent | Failed | Unknown
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
@@ -136,11 +156,19 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkn
 
 
 def describe(record: Kind | Outcome) -> str:
-    """As `put b'x' if_version=3`: the fields that are not None, in their order."""
+    """As `put b'x' if_version=3`: the fields that say something, in their order."""
     fields = ((name, getattr(record, name)) for name in record.__struct_fields__)
-    words = (repr(field) if name == "value" else f"{name}={field}" for name, field in fields if field is not None)
+    words = (_word(name, field) for name, field in fields if field is not None and (name, field) != NOT_RETURNING)
     return " ".join((type(record).__name__.lower(), *words))
 
+
+def _word(name: str, field: object) -> str:
+    if name == "value":
+        return repr(field)
+    return f"{name}=({describe(field)})" if isinstance(field, Found | Absent) else f"{name}={field}"
+
+
+NOT_RETURNING = ("returning", False)
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Operation)
@@ -196,14 +224,13 @@ def check_calm_read(history: Iterable[Operation], read: Operation) -> str | None
 
 
 def _may_have_written(operation: Operation, found: Found) -> bool:
-    match operation.kind:
-        case Reserve(value=value) if not found.mutable:
-            pass
-        case Put(value=value) if found.mutable:
-            pass
-        case _:
-            return False
-    return value == found.value and operation.outcome in (Won(version=found.version), Unknown())
+    kind, outcome = operation.kind, operation.outcome
+    if isinstance(kind, Delete | Read) or found.mutable == isinstance(kind, Reserve):
+        return False
+    if isinstance(outcome, Won):
+        value = outcome.value if isinstance(kind, Add) else kind.value
+        return (outcome.version, value) == (found.version, found.value)
+    return isinstance(outcome, Unknown) and (isinstance(kind, Add) or kind.value == found.value)
 
 
 def _immutable_fact(operation: Operation) -> Found | None:

@@ -12,8 +12,11 @@ every answered operation is placed. Three facts about this register keep the sea
    that a waiting operation has seen is a dead end: writes with answers leave no choice, unknown ones fill gaps only.
 3. Of unknown writes with the same effect as far as any answer shows, one is tried: first those that expect this very
    version, which have no other use, then by invocation. An order that uses another can be rewritten to use that one.
+   A number also shows in the sum that later adds make of it, so one that is near to a number in an answer is not
+   like others.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias, assert_never
 
@@ -21,6 +24,7 @@ import msgspec
 
 from epoxy_sim.history import (
     Absent,
+    Add,
     Delete,
     Failed,
     Found,
@@ -29,6 +33,7 @@ from epoxy_sim.history import (
     Lost,
     Mismatch,
     Missing,
+    NotAnInteger,
     Operation,
     Outcome,
     Put,
@@ -40,12 +45,17 @@ from epoxy_sim.history import (
     describe,
 )
 
-# Measured: a good history explores about one configuration for each write, a bad one of 1,000 operations, half of them
-# unknown, some 15,000. This is several times that: a few seconds and some tens of megabytes.
+# Measured: a good history explores about one configuration for each write, a bad one of 1,000 operations, a tenth of
+# them unknown, 3,000 to 20,000. This is several times that: a few seconds and some tens of megabytes. With adds, and a
+# third unknown, a bad one is undecided.
 DEFAULT_LIMIT = 100_000
 
 # The part of a long prefix that an explanation shows: what fits on a screen beside the operations that are stuck.
 _SHOWN = 12
+
+
+MOST = 1 << 63
+"""Numbers are at least -MOST, and less than MOST."""
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -67,19 +77,14 @@ def answer(register: Register, kind: Kind) -> tuple[Register, Outcome]:
             return register, _read(register)
         case Reserve(value=value):
             return _reserve(register, value)
-        case Put(value=value, if_version=expected):
-            refusal = _refusal(register, expected)
-            return (register, refusal) if refusal else _write(register, value, mutable=True)
-        case Delete(if_version=expected):
-            refusal = _refusal(register, expected)
-            if refusal is None and register.value is None:
-                refusal = Missing(version=register.version)
-            return (register, refusal) if refusal else _write(register, None, mutable=True)
+        case Put() | Delete() | Add():
+            refusal = _refusal(register, kind)
+            return (register, refusal) if refusal is not None else _change(register, kind)
         case _:
             assert_never(kind)
 
 
-def _read(register: Register) -> Outcome:
+def _read(register: Register) -> Found | Absent:
     if register.value is None:
         return Absent(version=register.version)
     return Found(value=register.value, version=register.version, mutable=register.mutable)
@@ -93,12 +98,41 @@ def _reserve(register: Register, value: bytes) -> tuple[Register, Outcome]:
     return register, Lost(value=register.value, version=register.version, mutable=register.mutable)
 
 
-def _refusal(register: Register, expected: int | None) -> Outcome | None:
+def _refusal(register: Register, kind: Put | Delete | Add) -> Outcome | None:
     if not register.mutable:
         return Immutable(version=register.version)
-    if expected is not None and expected != register.version:
+    if kind.if_version is not None and kind.if_version != register.version:
         return Mismatch(version=register.version)
+    if type(kind) is Delete and register.value is None:
+        return Missing(version=register.version)
+    if type(kind) is Add and _sum(register.value, kind.amount) is None:
+        return NotAnInteger(version=register.version)
     return None
+
+
+def _change(register: Register, kind: Put | Delete | Add) -> tuple[Register, Outcome]:
+    """Of a write that is not refused. The answer of an add tells the number."""
+    total = _sum(register.value, kind.amount) if type(kind) is Add else None
+    value = kind.value if type(kind) is Put else total
+    after, _ = _write(register, value, mutable=True)
+    previous = _read(register) if kind.returning else None
+    return after, Won(version=after.version, value=total, previous=previous)
+
+
+def _sum(value: bytes | None, amount: int) -> bytes | None:
+    """None: the value is no number, or the sum has more than 64 bits."""
+    number = _number(value) if value is not None else 0
+    total = number + amount if number is not None else MOST
+    return str(total).encode() if -MOST <= total < MOST else None
+
+
+def _number(value: bytes) -> int | None:
+    """Of 64 bits, in its one spelling."""
+    try:
+        number = int(value)
+    except ValueError:
+        return None
+    return number if str(number).encode() == value and -MOST <= number < MOST else None
 
 
 def _write(register: Register, value: bytes | None, *, mutable: bool) -> tuple[Register, Outcome]:
@@ -110,7 +144,7 @@ def _agrees(operation: Operation, register: Register, truth: Outcome) -> bool:
     """A mismatch is true wherever the versions differ, of an immutable key too: a replica that has not heard that the
     key became immutable refuses a stale version all the same."""
     kind = operation.kind
-    if type(operation.outcome) is Mismatch and isinstance(kind, Put | Delete):
+    if type(operation.outcome) is Mismatch and isinstance(kind, Put | Delete | Add):
         return kind.if_version is not None and kind.if_version != register.version
     return operation.outcome == truth
 
@@ -323,25 +357,52 @@ class _Search:
 
 
 def _likenesses(answered: list[Operation], unknown: list[Operation]) -> list[object]:
-    """Fact 3: equal for writes whose effect no answer tells apart. Values that no read returned are all alike."""
+    """Fact 3: equal for writes whose effect no answer tells apart."""
     if not unknown:
         return []
-    seen = {value for operation in answered if (value := _seen(operation)) is not None}
-    kinds = [operation.kind for operation in unknown]
-    return [
-        (type(kind), kind.value) if isinstance(kind, Reserve | Put) and kind.value in seen else type(kind)
-        for kind in kinds
-    ]
+    shown = _Shown(answered, unknown)
+    return [shown.likeness(operation.kind) for operation in unknown]
 
 
-def _seen(operation: Operation) -> bytes | None:
-    match operation.kind, operation.outcome:
-        case _, Found(value=value) | Lost(value=value):
-            return value
-        case Reserve(value=value), Same():
-            return value
-        case _:
-            return None
+class _Shown:
+    """The values that answers tell. Between a put and the first answer that tells of it there are unknown adds alone,
+    and the add of that answer, so its number is no farther from the one told than all those together."""
+
+    def __init__(self, answered: list[Operation], unknown: list[Operation]) -> None:
+        self._values = {value for operation in answered for value in _seen(operation)}
+        self._numbers = sorted(number for value in self._values if (number := _number(value)) is not None)
+        amounts = [abs(operation.kind.amount) for operation in answered if isinstance(operation.kind, Add)]
+        unsure = [abs(operation.kind.amount) for operation in unknown if isinstance(operation.kind, Add)]
+        self._adds_up = bool(amounts or unsure)
+        self._reach = sum(unsure) + max(amounts, default=0)
+
+    def likeness(self, kind: Kind) -> object:
+        if isinstance(kind, Add):
+            return Add, kind.amount
+        if not isinstance(kind, Reserve | Put):
+            return type(kind)
+        if kind.value in self._values:
+            return type(kind), kind.value
+        number = _number(kind.value) if self._adds_up else None
+        if number is not None and self._may_show(number):
+            return type(kind), kind.value
+        return type(kind), number is not None
+
+    def _may_show(self, number: int) -> bool:
+        """Or be so large that a sum overflows."""
+        at = bisect_left(self._numbers, number - self._reach)
+        is_near = at < len(self._numbers) and self._numbers[at] <= number + self._reach
+        return is_near or abs(number) + self._reach >= MOST
+
+
+def _seen(operation: Operation) -> Iterator[bytes]:
+    outcome = operation.outcome
+    if isinstance(outcome, Won) and isinstance(outcome.previous, Found):
+        yield outcome.previous.value
+    if isinstance(outcome, Found | Lost | Won) and outcome.value is not None:
+        yield outcome.value
+    if isinstance(outcome, Same) and isinstance(operation.kind, Reserve):
+        yield operation.kind.value
 
 
 def _needs(answered: list[Operation]) -> dict[int, int]:
@@ -360,7 +421,7 @@ def _expecting(unknown: list[Operation]) -> dict[int | None, int]:
     """For each `if_version`, and None for no condition, the unknown writes that have it."""
     expecting: dict[int | None, int] = {}
     for index, operation in enumerate(unknown):
-        expected = operation.kind.if_version if isinstance(operation.kind, Put | Delete) else None
+        expected = operation.kind.if_version if isinstance(operation.kind, Put | Delete | Add) else None
         expecting[expected] = expecting.get(expected, 0) | 1 << index
     return expecting
 

@@ -37,7 +37,8 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 class Report(Struct, Generic[P], frozen=True, kw_only=True):
     """`operations`: what clients asked for. `paths`: how it was answered. `verdicts`: what the judges counted.
-    `history`: the operations themselves, of runs on single keys."""
+    `folds`: how writes of one key were combined, and carried. `history`: the operations themselves, of runs on single
+    keys."""
 
     plan: P
     failure: Failure | None
@@ -48,6 +49,7 @@ class Report(Struct, Generic[P], frozen=True, kw_only=True):
     paths: dict[str, int]
     faults: dict[str, int]
     verdicts: dict[str, int] = {}
+    folds: dict[str, int] = {}
     trace: list[str] | None
     history: list[Operation] = []
 

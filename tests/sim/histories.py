@@ -2,12 +2,14 @@
 
 import itertools
 import random
+import re
 from collections.abc import Sequence
 
 import msgspec
 
 from epoxy_sim.history import (
     Absent,
+    Add,
     Delete,
     Failed,
     Found,
@@ -16,6 +18,7 @@ from epoxy_sim.history import (
     Lost,
     Mismatch,
     Missing,
+    NotAnInteger,
     Operation,
     Outcome,
     Put,
@@ -55,6 +58,10 @@ def read(invoked: int, returned: int, value: bytes | None, version: int, *, muta
     return Read(), invoked, returned, found
 
 
+def added(kind: Add, invoked: int, returned: int, version: int, number: int) -> Row:
+    return kind, invoked, returned, Won(version=version, value=b"%d" % number)
+
+
 def told(kind: Kind, invoked: int, returned: int | None, outcome: Outcome) -> Row:
     return kind, invoked, returned, outcome
 
@@ -71,21 +78,31 @@ State = tuple[int, bytes | None, bool]
 
 def rule(state: State, kind: Kind) -> tuple[State, Outcome]:
     version, value, mutable = state
+    there = Absent(version=version) if value is None else Found(value=value, version=version, mutable=mutable)
     if isinstance(kind, Read):
-        absent = value is None
-        return state, Absent(version=version) if absent else Found(value=value or b"", version=version, mutable=mutable)
-    if isinstance(kind, Reserve) and value is not None:
+        return state, there
+    if isinstance(kind, Reserve):
+        if value is None:
+            return (version + 1, kind.value, False), Won(version=version + 1)
         same = value == kind.value
         return state, Same(version=version) if same else Lost(value=value, version=version, mutable=mutable)
-    if isinstance(kind, Put | Delete):
-        if not mutable:
-            return state, Immutable(version=version)
-        if kind.if_version not in (None, version):
-            return state, Mismatch(version=version)
+    if not mutable:
+        return state, Immutable(version=version)
+    if kind.if_version not in (None, version):
+        return state, Mismatch(version=version)
+    written, number = None, None
     if isinstance(kind, Delete) and value is None:
         return state, Missing(version=version)
-    written = None if isinstance(kind, Delete) else kind.value
-    return (version + 1, written, not isinstance(kind, Reserve)), Won(version=version + 1)
+    if isinstance(kind, Add):
+        is_number = value is None or re.fullmatch(rb"0|-?[1-9][0-9]*", value)
+        total = int(value or b"0") + kind.amount if is_number else 1 << 63
+        if not -(1 << 63) <= total < 1 << 63:
+            return state, NotAnInteger(version=version)
+        written = number = b"%d" % total
+    if isinstance(kind, Put):
+        written = kind.value
+    told = Won(version=version + 1, value=number, previous=there if kind.returning else None)
+    return (version + 1, written, True), told
 
 
 def explains(operations: Sequence[Operation], order: Sequence[Operation]) -> bool:
@@ -131,8 +148,14 @@ def oracle(operations: Sequence[Operation]) -> bool:
 
 
 def draw_kind(dice: random.Random, value: bytes, version: int) -> Kind:
-    expected = dice.choice([None, None, version])
-    choices: list[Kind] = [Put(value=value, if_version=expected), Delete(if_version=expected), Read(), Read()]
+    expected, returning = dice.choice([None, None, version]), dice.random() < 0.2
+    choices: list[Kind] = [
+        Put(value=value, if_version=expected, returning=returning),
+        Delete(if_version=expected, returning=returning),
+        Add(amount=dice.choice([1, -2]), if_version=expected, returning=returning),
+        Read(),
+        Read(),
+    ]
     return dice.choice(choices)
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from epoxy_sim.history import (
     Absent,
+    Add,
     Delete,
     Failed,
     Found,
@@ -14,6 +15,7 @@ from epoxy_sim.history import (
     Lost,
     Mismatch,
     Missing,
+    NotAnInteger,
     Operation,
     Outcome,
     Put,
@@ -33,11 +35,19 @@ KINDS: list[Kind] = [
     Put(value=b"", if_version=0),
     Delete(),
     Delete(if_version=4),
+    Put(value=b"x", returning=True),
+    Delete(returning=True),
+    Add(amount=-3),
+    Add(amount=1 << 62, if_version=2, returning=True),
     Read(),
     Read(linearizable=False),
 ]
 OUTCOMES: list[Outcome] = [
     Won(version=1),
+    Won(version=1, value=b"-3"),
+    Won(version=1, previous=Absent(version=0)),
+    Won(version=3, value=b"4", previous=Found(value=b"3", version=2, mutable=True)),
+    NotAnInteger(version=4),
     Same(version=2),
     Lost(value=b"x", version=3, mutable=False),
     Lost(value=None, version=3, mutable=True),
@@ -127,6 +137,10 @@ def test_operations_read_well() -> None:
         "#1 c put b'x' if_version=3 [1, 2] -> mismatch version=4"
     )
     assert str(operation(Delete(), (1, None), Unknown())) == "#1 c delete [1, ...] -> unknown"
+    previous = Found(value=b"3", version=2, mutable=True)
+    assert str(operation(Add(amount=1, returning=True), (1, 2), Won(version=3, value=b"4", previous=previous))) == (
+        "#1 c add amount=1 returning=True [1, 2] -> won version=3 b'4' previous=(found b'3' version=2 mutable=True)"
+    )
 
 
 def optimistic(found: Outcome, when: tuple[int, int | None] = (10, 20)) -> Operation:
@@ -155,12 +169,28 @@ HONEST: dict[str, tuple[list[Operation], Operation]] = {
         optimistic(MUTABLE_A1),
     ),
     "a failed read": ([], optimistic(Unknown())),
+    "the number an add made": (
+        [operation(Add(amount=1), (0, 1), Won(version=1, value=b"1"))],
+        optimistic(Found(value=b"1", version=1, mutable=True)),
+    ),
+    "a number that an add may have made": (
+        [operation(Add(amount=1), (0, 1), Unknown())],
+        optimistic(Found(value=b"7", version=3, mutable=True)),
+    ),
 }
 
 INVENTED: dict[str, tuple[list[Operation], Operation]] = {
     "never written": ([], optimistic(MUTABLE_A1)),
     "another key": ([operation(Put(value=b"a"), (0, 1), Won(version=1), key=b"other")], optimistic(MUTABLE_A1)),
     "another value": ([PUT_B2], optimistic(MUTABLE_A1)),
+    "another number": (
+        [operation(Add(amount=1), (0, 1), Won(version=1, value=b"1"))],
+        optimistic(Found(value=b"2", version=1, mutable=True)),
+    ),
+    "an add that was refused": (
+        [operation(Add(amount=1), (0, 1), NotAnInteger(version=1))],
+        optimistic(Found(value=b"2", version=1, mutable=True)),
+    ),
     "another version": ([PUT_A1], optimistic(Found(value=b"a", version=2, mutable=True))),
     "the write failed": ([operation(Put(value=b"a"), (0, 1), Failed())], optimistic(MUTABLE_A1)),
     "the write lost": (

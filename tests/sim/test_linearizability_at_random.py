@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from epoxy_sim.history import (
     Absent,
+    Add,
     Delete,
     Failed,
     Found,
@@ -17,6 +18,7 @@ from epoxy_sim.history import (
     Lost,
     Mismatch,
     Missing,
+    NotAnInteger,
     Operation,
     Outcome,
     Put,
@@ -32,7 +34,10 @@ from tests.sim.histories import A, B, C, Row, State, draw_kind, explains, histor
 # Histories drawn at random: executed in sequence, with intervals spread around the moment of execution.
 
 
-VALUES = st.sampled_from([A, B])
+NUMBER = b"1"
+
+
+VALUES = st.sampled_from([A, B, NUMBER])
 
 
 EXPECTED = st.none() | st.integers(0, 3)
@@ -40,8 +45,9 @@ EXPECTED = st.none() | st.integers(0, 3)
 
 KINDS: st.SearchStrategy[Kind] = st.one_of(
     st.builds(Reserve, value=VALUES),
-    st.builds(Put, value=VALUES, if_version=EXPECTED),
-    st.builds(Delete, if_version=EXPECTED),
+    st.builds(Put, value=VALUES, if_version=EXPECTED, returning=st.booleans()),
+    st.builds(Delete, if_version=EXPECTED, returning=st.booleans()),
+    st.builds(Add, amount=st.sampled_from([1, 2]), if_version=EXPECTED, returning=st.booleans()),
     st.builds(Read),
 )
 
@@ -50,7 +56,9 @@ VERSIONS = st.integers(0, 3)
 
 
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
-    *(st.builds(told, version=VERSIONS) for told in (Won, Same, Mismatch, Immutable, Missing, Absent)),
+    *(st.builds(told, version=VERSIONS) for told in (Won, Same, Mismatch, Immutable, Missing, NotAnInteger, Absent)),
+    st.builds(Won, version=VERSIONS, value=st.sampled_from([b"1", b"2", b"3"])),
+    st.builds(Won, version=VERSIONS, previous=st.builds(Found, value=VALUES, version=VERSIONS, mutable=st.just(True))),
     st.builds(Lost, value=VALUES, version=VERSIONS, mutable=st.booleans()),
     st.builds(Found, value=VALUES, version=VERSIONS, mutable=st.booleans()),
     st.just(Failed()),
@@ -129,8 +137,14 @@ def gap(dice: random.Random) -> list[Operation]:
     rows: list[Row] = []
     for _ in range(dice.randrange(1, 5)):
         value, expected = dice.choice([A, B, C]), dice.choice([None, None, 0, 1, 2])
-        kinds: list[Kind] = [Put(value=value, if_version=expected), Delete(if_version=expected), Reserve(value=value)]
-        rows.append((dice.choices(kinds, [4, 2, 1])[0], dice.randrange(20), None, Unknown()))
+        kinds: list[Kind] = [
+            Put(value=value, if_version=expected),
+            Delete(if_version=expected),
+            Reserve(value=value),
+            Put(value=NUMBER, if_version=expected),
+            Add(amount=dice.choice([1, 2]), if_version=expected),
+        ]
+        rows.append((dice.choices(kinds, [4, 2, 1, 1, 2])[0], dice.randrange(20), None, Unknown()))
     for _ in range(dice.randrange(1, 4)):
         value, version, invoked = dice.choice([A, B]), dice.randrange(1, 4), dice.randrange(5, 25)
         asked: list[tuple[Kind, Outcome]] = [
@@ -138,6 +152,8 @@ def gap(dice: random.Random) -> list[Operation]:
             (Read(), Absent(version=version - dice.randrange(2))),
             (Put(value=value), Won(version=version)),
             (Put(value=value, if_version=version), Mismatch(version=0)),
+            (Add(amount=1), Won(version=version, value=b"%d" % dice.randrange(1, 4))),
+            (Add(amount=1), NotAnInteger(version=version)),
             (Reserve(value=value), Same(version=version)),
         ]
         kind, outcome = dice.choice(asked)
@@ -166,7 +182,7 @@ def test_a_swapped_value_is_mostly_noticed() -> None:
         index = dice.choice(reads)
         seen = operations[index].outcome
         assert isinstance(seen, Found)
-        other = b"%d" % ((int(seen.value) + dice.randrange(1, 6)) % 6)
+        other = b"%d" % (int(seen.value) + dice.choice([-9, 9]))
         operations[index] = retold(operations[index], Found(value=other, version=seen.version, mutable=seen.mutable))
         spoiled += 1
         accepted = isinstance(judge(operations), Linearizable)

@@ -6,6 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from epoxy.model.integers import integer_of
 from epoxy.model.records import Proposal
 from epoxy.model.writes import (
     Committed,
@@ -25,7 +26,7 @@ from epoxy.model.writes import (
 from epoxy_sim import history
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine
-from epoxy_sim.keys.plan import Ask, ClientPlan, Step
+from epoxy_sim.keys.plan import WORD, Ask, ClientPlan, Step
 from epoxy_sim.trace_format import say
 from epoxy_sim.world import World
 
@@ -36,7 +37,10 @@ PATIENCE_US = 20_000_000
 
 RETRY_US = 50_000
 GAVE_UP = "the client's patience ran out"
-MAX_INCREMENT_TRIES = 5
+MAX_COUNT_TRIES = 5
+
+AMOUNTS = (1, 1, 2, 5, -3)
+"""Of increments. Few, so that a checker has little to guess."""
 
 
 class Recorder:
@@ -161,14 +165,18 @@ class Client(PatientClient[Step]):
         match step.ask:
             case Ask.READ:
                 self.read(key, step.consistency, lambda _: self.start())
-            case Ask.INCREMENT:
-                self._increment(key, step, MAX_INCREMENT_TRIES)
+            case Ask.COUNT:
+                self._count(key, step, MAX_COUNT_TRIES)
             case _:
                 self.write(self._write_of(key, step), lambda _: self.start())
 
     def _write_of(self, key: bytes, step: Step) -> Write:
-        value = b"%d" % step.value
+        value = b"%d" % step.value if step.value != WORD else b"word"
         match step.ask:
+            case Ask.INCREMENT:
+                return Write(key=key, value=None, mutable=True, amount=AMOUNTS[step.value % len(AMOUNTS)])
+            case Ask.EXCHANGE:
+                return Write(key=key, value=value, mutable=True, returning=True)
             case Ask.RESERVE:
                 return Write(key=key, value=value)
             case Ask.DELETE:
@@ -178,18 +186,18 @@ class Client(PatientClient[Step]):
             case _:
                 return Write(key=key, value=value, mutable=True)
 
-    def _increment(self, key: bytes, step: Step, tries: int) -> None:
+    def _count(self, key: bytes, step: Step, tries: int) -> None:
         def have_read(outcome: ReadOutcome) -> None:
             if isinstance(outcome, ReadFailed) or not tries:
                 self.start()
                 return
-            value = b"%d" % (int(outcome.value or b"0") + 1)
+            value = b"%d" % ((integer_of(outcome.value) or 0) + 1)
             version = outcome.committed.version if outcome.committed is not None else 0
             self.write(Write(key=key, value=value, mutable=True, if_version=version), have_written)
 
         def have_written(outcome: Outcome) -> None:
             if isinstance(outcome, VersionMismatch):
-                self._increment(key, step, tries - 1)
+                self._count(key, step, tries - 1)
             else:
                 self.start()
 
@@ -200,11 +208,12 @@ class Client(PatientClient[Step]):
         if life is None:
             self._world.after(RETRY_US, lambda: self.write(write, then))
             return
-        operation = self._invoke(life, write.key, kind_of(write))
+        kind = kind_of(write)
+        operation = self._invoke(life, write.key, kind)
 
         def answered(outcome: Outcome) -> None:
             self._remember(write.key, outcome.committed if hasattr(outcome, "committed") else None)
-            self._recorder.answer(operation, recorded(outcome))
+            self._recorder.answer(operation, recorded(outcome, kind))
             self._judge.write_answered(write.key, f"{self.name} (operation {operation})", outcome)
             self.outcomes.append(outcome)
             then(outcome)
@@ -249,18 +258,19 @@ def key_name(number: int) -> bytes:
 
 
 def kind_of(write: Write) -> history.Kind:
+    if write.amount is not None:
+        return history.Add(amount=write.amount, if_version=write.if_version, returning=write.returning)
     if write.value is None:
-        return history.Delete(if_version=write.if_version)
+        return history.Delete(if_version=write.if_version, returning=write.returning)
     if write.mutable:
-        return history.Put(value=write.value, if_version=write.if_version)
+        return history.Put(value=write.value, if_version=write.if_version, returning=write.returning)
     return history.Reserve(value=write.value)
 
 
-def recorded(outcome: Outcome) -> history.Outcome:
+def recorded(outcome: Outcome, kind: history.Kind) -> history.Outcome:
     match outcome:
         case Committed():
-            version = outcome.proposal.version
-            return history.Won(version=version) if outcome.mine else history.Same(version=version)
+            return won(outcome, kind) if outcome.mine else history.Same(version=outcome.proposal.version)
         case ExpectedValueDoesNotMatch():
             met = outcome.committed
             return history.Lost(value=met.value, version=met.version, mutable=met.mutable)
@@ -270,16 +280,28 @@ def recorded(outcome: Outcome) -> history.Outcome:
             return history.Immutable(version=outcome.committed.version)
         case NothingToDelete():
             return history.Missing(version=version_of(outcome.committed))
+        case NotAnInteger():
+            return history.NotAnInteger(version=outcome.committed.version)
         case ConsensusFailed():
             return history.Unknown()
-        case Refused() | NotAnInteger():
+        case Refused():
             return history.Failed()
 
 
+def won(outcome: Committed, kind: history.Kind) -> history.Won:
+    is_returning = not isinstance(kind, history.Reserve | history.Read) and kind.returning
+    return history.Won(
+        version=outcome.proposal.version,
+        value=outcome.proposal.value if isinstance(kind, history.Add) else None,
+        previous=found(outcome.previous) if is_returning else None,
+    )
+
+
 def recorded_read(outcome: ReadOutcome) -> history.Outcome:
-    if isinstance(outcome, ReadFailed):
-        return history.Failed()
-    committed = outcome.committed
+    return history.Failed() if isinstance(outcome, ReadFailed) else found(outcome.committed)
+
+
+def found(committed: Proposal | None) -> history.Found | history.Absent:
     if committed is None or committed.value is None:
         return history.Absent(version=version_of(committed))
     return history.Found(value=committed.value, version=committed.version, mutable=committed.mutable)

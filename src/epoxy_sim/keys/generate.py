@@ -2,7 +2,8 @@
 
 Swarm testing: each seed draws its own cluster, its own workload and its own few kinds of fault, so that rare
 combinations come up and common ones do not hide them. Every fourth seed aims at crash points instead
-(`plans/crash_points.py`), and every fourteenth at disks that are not what they were (`plans/disk_copies.py`).
+(`plans/crash_points.py`), and every fourteenth at disks that are not what they were (`plans/disk_copies.py`). The
+workload with many clients on few keys has plans of its own (`plans/hot.py`).
 """
 
 from random import Random
@@ -15,20 +16,24 @@ from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store
 from epoxy_sim.keys.plans.crash_points import crash_points
 from epoxy_sim.keys.plans.disk_copies import disk_copies, has_disk_copies
+from epoxy_sim.keys.plans.hot import HOT_ASKS, hot
 
 POLLS = 20
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
 """Three and five are what people run; every size must work."""
 
 IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
-MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
-WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
+MUTABLE_ASKS = (Ask.PUT, Ask.EXCHANGE, Ask.SWAP, Ask.INCREMENT, Ask.COUNT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
+HOT = "hot"
+WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS, HOT: HOT_ASKS}
 
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
-    if has_disk_copies(seed) and (n is None or n > 2):
+    if workload == HOT:
+        plan = hot(seed, n, policy)
+    elif has_disk_copies(seed) and (n is None or n > 2):
         plan = disk_copies(seed, workload, n, policy)
     else:
         plan = (crash_points if seed % 4 == 3 else swarm)(seed, workload, n, policy)

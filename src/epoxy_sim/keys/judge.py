@@ -3,16 +3,18 @@
 The numbers are those of the invariants in docs/protocol/per-key.md.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from epoxy.model.errors import RottenRow
-from epoxy.model.records import KeyState, Proposal
+from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState, Proposal, ProposalId
 from epoxy.model.writes import (
     Committed,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     ReadOutcome,
@@ -26,6 +28,14 @@ from epoxy_sim.trace_format import NAMES, say
 class Judge:
     def __init__(self) -> None:
         self._decided: dict[tuple[bytes, int], tuple[Proposal, str]] = {}
+        self._decisions: dict[tuple[bytes, int], tuple[ProposalId, ...]] = {}
+        """The ids of the writes of each instance, by its base, as replicas hold them."""
+        self._covered: dict[tuple[bytes, int], int] = {}
+        """For each version that a replica holds, the base of its decision."""
+        self._writes: dict[tuple[bytes, int], tuple[ProposalId, str]] = {}
+        self._versions: dict[tuple[bytes, ProposalId], tuple[int, str]] = {}
+        self.folds: Counter[str] = Counter()
+        """Decisions of several writes, and the writes in them."""
         self._winners: dict[tuple[bytes, int], str] = {}
         self._durable: dict[tuple[int, bytes], KeyState] = {}
         self._epochs: dict[int, int] = {}
@@ -59,9 +69,11 @@ class Judge:
 
     def durable(self, replica: int, key: bytes, state: KeyState) -> None:
         """1. One instance, one value. Only what is durable counts: a commit record that is lost was never a fact."""
+        before = self._durable.get((replica, key))
         self._durable[replica, key] = state
-        if state.committed is not None:
+        if state.committed is not None and (before is None or before.committed is not state.committed):
             self._one_value(key, state.committed, f"replica {NAMES[replica]}")
+            self._one_fold(key, state.committed, f"replica {NAMES[replica]}")
 
     def started(self, replica: int, load: Callable[[bytes], KeyState]) -> None:
         """What was durable is still there: a restarted replica may know more than that, never less."""
@@ -97,9 +109,10 @@ class Judge:
         match outcome:
             case Committed():
                 self._one_value(key, outcome.proposal, client)
+                self._one_value(key, outcome.previous, client)
                 if outcome.mine:
                     self._one_winner(key, outcome.proposal.version, client)
-            case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete():
+            case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete() | NotAnInteger():
                 self._one_value(key, outcome.committed, client)
             case _:
                 pass
@@ -111,10 +124,43 @@ class Judge:
     def _one_value(self, key: bytes, proposal: Proposal | None, witness: str) -> None:
         if proposal is None:
             return
-        proposal = replace(proposal, folded=(), proposer=0)
+        if proposal.folded or proposal.proposer:
+            proposal = replace(proposal, folded=(), proposer=0)
         known, first = self._decided.setdefault((key, proposal.version), (proposal, witness))
         if known != proposal:
             raise Violation("agreement", f"{key!r}: {first} has {say(known)}, {witness} has {say(proposal)}")
+        self._one_write(key, proposal.version, proposal.proposal_id, witness)
+
+    def _one_fold(self, key: bytes, decided: Proposal, witness: str) -> None:
+        """1. One instance, one decision; and no two decisions make the same version."""
+        base, ids = decided.base, (*decided.folded, decided.proposal_id)
+        known = self._decisions.setdefault((key, base), ids)
+        if known is not ids:
+            if known != ids:
+                raise Violation("agreement", f"{key!r} on {base}: {say(known)}, but {witness} has {say(decided)}")
+            return
+        if decided.folded:
+            self.folds.update({"folds": 1, "writes in folds": len(ids)})
+        for version, proposal_id in enumerate(ids, start=base + 1):
+            other = self._covered.setdefault((key, version), base)
+            if other != base:
+                raise Violation(
+                    "decisions overlap", f"{key!r}: {witness} has {say(decided)}, another begins on {other}"
+                )
+            self._one_write(key, version, proposal_id, witness)
+
+    def _one_write(self, key: bytes, version: int, proposal_id: ProposalId, witness: str) -> None:
+        """A version is made by one write, and a write makes one version, once."""
+        if proposal_id == LEGACY_PROPOSAL_ID:
+            return
+        known, first = self._writes.setdefault((key, version), (proposal_id, witness))
+        if known != proposal_id:
+            what = f"{first} says {say(known)}, {witness} says {say(proposal_id)}"
+            raise Violation("agreement", f"{key!r} version {version}: {what}")
+        made, first = self._versions.setdefault((key, proposal_id), (version, witness))
+        if made != version:
+            what = f"made version {made}, says {first}, and {version}, says {witness}"
+            raise Violation("took effect twice", f"{key!r}: the write {say(proposal_id)} {what}")
 
     def _one_winner(self, key: bytes, version: int, client: str) -> None:
         """6. One client at most is told that this version is its own."""

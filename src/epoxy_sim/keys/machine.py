@@ -1,6 +1,7 @@
 """A simulated datacenter: a disk that stays, and lives (processes) that come and go."""
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
@@ -81,6 +82,7 @@ class Machine:
         self._disk_seed = f"{machine_id}/{plan.seed}"
         self._disks = 0
         self.disk = self.new_disk()
+        self._counted: Counter[str] = Counter()
         self.lives = 0
         self.identity = 0
         """Of the store on its disk, as the last process found it."""
@@ -123,10 +125,16 @@ class Machine:
             with suppress(StoreFailed):
                 self.remembered = self.life.remembered()
             self.disk.crash(keep)
+            self._counted.update(self.life.counts)
             self.life.end()
             self.life = None
             self.paused = False
             self._backlog.clear()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What all its processes counted of carried writes."""
+        return self._counted + (self.life.counts if self.life is not None else Counter())
 
     @property
     def is_refused(self) -> bool:
@@ -329,6 +337,11 @@ class Life:
     def remembered(self) -> dict[int, Sighting]:
         """What is durable here about other stores."""
         return self._space.sightings(self.store.durable())
+
+    @property
+    def counts(self) -> Counter[str]:
+        counts = self.driver.counts
+        return Counter({"carried": counts.carried, "declined": counts.declined, "taken back": counts.taken_back})
 
     def truncate(self) -> None:
         """Throw the changelog away. There is none unless members change."""

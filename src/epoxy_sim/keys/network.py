@@ -7,7 +7,7 @@ from random import Random
 
 from epoxy.codec import wire
 from epoxy.model.incarnation import Greeting
-from epoxy.model.messages import Commit, Failed, Reply, Request
+from epoxy.model.messages import Carry, CarryAnswers, Commit, Failed, Reply, Request
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind, Weather
 from epoxy_sim.simulation import Violation
@@ -18,6 +18,9 @@ CALM = Weather()
 
 SHORTEST_US = 100
 """Between two machines in one building."""
+
+LATE_US = (200_000, 8_000_000)
+"""How late a carried write may be: past every window of the engine, an owner hint's 3 s included."""
 
 BOOT_LIMIT_US = 10_000_000
 """A first start takes a few syncs."""
@@ -66,7 +69,11 @@ class Network:
         extra_loss = self.weather.commit_loss if answered is None and isinstance(requests[-1], Commit) else 0.0
         if self._world.trace is not None:
             self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {'; '.join(map(say, requests))}")
-        self._travel(life.machine.id, to, arrive, extra_loss)
+        is_lost = isinstance(requests[-1], Carry | CarryAnswers) and self._carry_goes_astray(
+            life.machine.id, to, arrive
+        )
+        if not is_lost:
+            self._travel(life.machine.id, to, arrive, extra_loss)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
     def greet(self, life: Life, to: int) -> None:
@@ -194,6 +201,18 @@ class Network:
             copies = 2
         for _ in range(copies):
             self._world.after(self._delay_us(sender, to), lambda: self._unless_cut(sender, to, arrive))
+
+    def _carry_goes_astray(self, sender: int, to: int, arrive: Callable[[], None]) -> bool:
+        """Carried writes may come again after seconds, come late by seconds alone, or never."""
+        weather, dice = self.weather, self._dice
+        if weather.carry_loss and dice.random() < weather.carry_loss:
+            self._lost(sender, to)
+            return True
+        is_late = weather.carry_late and dice.random() < weather.carry_late
+        if is_late or (weather.carry_again and dice.random() < weather.carry_again):
+            self.incidents["delayed" if is_late else "duplicated"] += 1
+            self._world.after(dice.randrange(*LATE_US), lambda: self._unless_cut(sender, to, arrive))
+        return bool(is_late)
 
     def _delay_us(self, sender: int, to: int) -> int:
         distance_us = abs(self._places_us[sender - 1] - self._places_us[to - 1])

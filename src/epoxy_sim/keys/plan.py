@@ -27,13 +27,21 @@ class Ask(enum.Enum):
     SWAP = "swap"
     """Compare-and-set on the version this client saw last."""
     INCREMENT = "increment"
+    """Add: the engine reads and writes."""
+    COUNT = "count"
     """Read with a quorum, then compare-and-set until it succeeds."""
+    EXCHANGE = "exchange"
+    """Get-and-set."""
     DELETE = "delete"
     READ = "read"
 
 
+WORD = -1
+"""The value of a step that writes what is no number."""
+
+
 class Step(Struct, frozen=True, kw_only=True):
-    """Begins at `at_us`, or as soon as the step before is answered."""
+    """Begins at `at_us`, or as soon as the step before is answered. An increment draws its amount from `value`."""
 
     at_us: int
     ask: Ask
@@ -120,6 +128,10 @@ class Fault(Struct, frozen=True, kw_only=True):
     sure: bool = False
 
 
+FAIR_JITTER = 1.0
+"""A message takes twice its usual time at most."""
+
+
 class Weather(Struct, frozen=True, kw_only=True):
     """What happens to messages until faults end, as probabilities."""
 
@@ -128,7 +140,17 @@ class Weather(Struct, frozen=True, kw_only=True):
     """Of Commits that are sent without waiting for an answer: no retry repairs their loss."""
     duplicate: float = 0.0
     long_delay: float = 0.0
+    carry_loss: float = 0.0
+    carry_again: float = 0.0
+    """Of carried writes and their answers: they come again, seconds later."""
+    carry_late: float = 0.0
+    """Of the same: they come seconds late."""
     jitter: float = 0.1
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether all messages arrive once, in about the usual time."""
+        return self == Weather(jitter=self.jitter) and self.jitter <= FAIR_JITTER
 
 
 class ClusterPlan(Struct, frozen=True, kw_only=True):
@@ -169,11 +191,22 @@ class MembersChangePlan(Struct, frozen=True, kw_only=True):
     members: tuple[int, ...]
 
 
+MACHINE_MS = 1.5
+"""A sync at each end, and the shortest way."""
+
+
 class Plan(ClusterPlan, frozen=True, kw_only=True):
     """Clients of single keys; with `changes`, while members come and go."""
 
     clients: tuple[ClientPlan, ...]
     changes: tuple[MembersChangePlan, ...] = ()
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether nothing breaks, and no timer rings before an answer can have come: every client must succeed."""
+        slowest_ms = max(self.places) - min(self.places) + MACHINE_MS
+        is_patient = self.timing.hedge_ms >= 2 * (1 + FAIR_JITTER) * slowest_ms <= self.timing.round_timeout_ms
+        return not self.faults and not self.changes and self.weather.is_fair and is_patient
 
     @property
     def size(self) -> int:

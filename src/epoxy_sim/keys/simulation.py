@@ -48,14 +48,14 @@ class KeysSimulation(Simulation[Plan]):
         self.begin()
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must_finish(self.clients, "clients")
+        if self.plan.is_fair:
+            for client in self.clients:
+                self._must_succeed(client, "nothing broke")
         for plan in last_look(self.plan, self.settle()):
             client = self._client(f"{LAST}{plan.home}", plan)
             client.start()
             self._must_finish([client], "the last reads and writes")
-            failed = [outcome for outcome in client.outcomes if not may_be_answered_in_calm(outcome)]
-            if client.unanswered or failed:
-                told = say(failed[0]) if failed else "nothing"
-                raise Violation("liveness", f"calm, and yet {client.name} was told {told}")
+            self._must_succeed(client, "calm")
 
     def begin(self) -> None:
         self.nemesis.arrange(self.plan.faults)
@@ -91,6 +91,7 @@ class KeysSimulation(Simulation[Plan]):
             "paths": dict(Counter(outcome.path.value for outcome in outcomes if isinstance(outcome, Committed))),
             "faults": dict(self.nemesis.struck + self.network.incidents),
             "verdicts": dict(self.verdicts),
+            "folds": dict(sum((machine.counts for machine in self.machines), self.judge.folds)),
             "history": list(self.recorder.operations.values()),
         }
 
@@ -106,6 +107,12 @@ class KeysSimulation(Simulation[Plan]):
         """Liveness: when faults stop, every client gets an answer in bounded time."""
         if not self.run_in_calm(lambda: all(client.done for client in clients)):
             raise Violation("liveness", f"{who} have no answer {CALM_LIMIT_US // 1_000_000} s after the last fault")
+
+    def _must_succeed(self, client: Client, calm: str) -> None:
+        failed = [outcome for outcome in client.outcomes if not may_be_answered_in_calm(outcome)]
+        if client.unanswered or failed:
+            told = say(failed[0]) if failed else "nothing"
+            raise Violation("liveness", f"{calm}, and yet {client.name} was told {told}")
 
     def run_in_calm(self, finished: Callable[[], bool]) -> bool:
         """Whether this comes true in time, once faults have ended."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from epoxy_sim.keys.plan import Ask, Fault, FaultKind, Plan, Step, Weather
+from epoxy_sim.keys.plan import WORD, Ask, Fault, FaultKind, Plan, Step, Weather
 from epoxy_sim.trace_format import NAMES, letters
 
 WEATHER = {
@@ -10,6 +10,9 @@ WEATHER = {
     "commit_loss": "of unanswered commits lost",
     "duplicate": "duplicated",
     "long_delay": "very late",
+    "carry_loss": "of carried writes lost",
+    "carry_again": "of carried writes repeated after seconds",
+    "carry_late": "of carried writes late by seconds",
 }
 
 TRAPS = (FaultKind.CRASH_ON_ANSWER, FaultKind.CRASH_ON_SEND)
@@ -53,9 +56,9 @@ def step(planned: Step) -> str:
     match planned.ask:
         case Ask.READ:
             asked = f"{planned.consistency.value} {asked}"
-        case Ask.RESERVE | Ask.PUT | Ask.SWAP:
-            asked = f"{asked} = {planned.value}"
-        case Ask.INCREMENT | Ask.DELETE:
+        case Ask.RESERVE | Ask.PUT | Ask.SWAP | Ask.EXCHANGE:
+            asked = f"{asked} = {planned.value if planned.value != WORD else 'a word'}"
+        case Ask.INCREMENT | Ask.COUNT | Ask.DELETE:
             pass
     return f"{asked} (at {milliseconds(planned.at_us)})"
 

@@ -1,5 +1,5 @@
 """Campaigns on single keys, with the same members throughout (per-key, mutable), with changing ones
-(membership), and with disks that rot meanwhile (rot)."""
+(membership), with many clients on few keys (hot), and with disks that rot meanwhile (rot)."""
 
 from collections.abc import Iterator
 
@@ -15,6 +15,7 @@ from epoxy_sim.keys.shrink import PlanSearch
 from epoxy_sim.keys.trace_format import describe
 from epoxy_sim.members.generate import generate
 from epoxy_sim.members.mutants import MEMBERSHIP, MUTANTS, ROT
+from epoxy_sim.members.plans.hot_changes import has_changes, hot_changes
 from epoxy_sim.members.plans.rot import rot
 from epoxy_sim.members.simulation import run
 from epoxy_sim.simulation import Report
@@ -51,6 +52,8 @@ class Setup(CampaignSetup[Plan], frozen=True, kw_only=True):
             return generate(seed, self.policy)
         if self.workload == ROT:
             return replace(rot(seed, self.policy), embedded=has_embedded_store(seed))
+        if self.workload == keys_generate.HOT and self.n is None and has_changes(seed):
+            return replace(hot_changes(seed, self.policy), embedded=has_embedded_store(seed))
         return keys_generate.generate(seed, self.workload, n=self.n, policy=self.policy)
 
     def run(self, plan: Plan, *, tracing: bool = False) -> Report[Plan]:
@@ -82,6 +85,7 @@ class Setup(CampaignSetup[Plan], frozen=True, kw_only=True):
         yield "operations", f"{tally.operations:,}"
         share = f" (fast share {tally.fast_share:.1%})" if tally.fast_share is not None else ""
         yield "committed writes", f"{counts(tally.paths)}{share}"
+        yield "folds", counts(tally.folds)
         faults = {kind: times for kind, times in tally.faults.items() if kind not in (*INCIDENTS, *ENDINGS)}
         yield "faults", counts(faults)
         yield "embedded store", f"in {tally.embedded:,} of {tally.runs:,} runs"

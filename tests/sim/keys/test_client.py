@@ -11,6 +11,7 @@ from epoxy.model.writes import (
     Consistency,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     Path,
@@ -24,9 +25,9 @@ from epoxy.model.writes import (
 )
 from epoxy.node.keys.driver import Driver
 from epoxy_sim import history
-from epoxy_sim.keys.client import MAX_INCREMENT_TRIES, PATIENCE_US, Client, Recorder, kind_of, recorded, recorded_read
+from epoxy_sim.keys.client import MAX_COUNT_TRIES, PATIENCE_US, Client, Recorder, kind_of, recorded, recorded_read
 from epoxy_sim.keys.judge import Judge
-from epoxy_sim.keys.plan import Ask
+from epoxy_sim.keys.plan import WORD, Ask
 from epoxy_sim.linearizability import Linearizable, check
 from epoxy_sim.patching import Patch, applied
 from tests.sim.keys.bench import KEY, Town, plan_of, step
@@ -199,12 +200,12 @@ def test_with_everybody_down_it_asks_again_and_nothing_is_recorded_meanwhile() -
     assert len(kinds(town)) == 2
 
 
-# Increments
+# Counters
 
 
-def test_increments_add_up() -> None:
+def test_compare_and_set_counters_add_up() -> None:
     town = Town()
-    clients = [town.client(*[step(Ask.INCREMENT)] * 2, home=home, name=f"c{home}") for home in (A, B, C)]
+    clients = [town.client(*[step(Ask.COUNT)] * 2, home=home, name=f"c{home}") for home in (A, B, C)]
     finish(town, *clients)
     reader = town.client(step(Ask.READ))
     finish(town, reader)
@@ -216,27 +217,55 @@ def test_increments_add_up() -> None:
     assert all(isinstance(verdict, Linearizable) for verdict in check(town.recorder.operations.values()))
 
 
-def test_an_increment_gives_up_after_some_tries() -> None:
+def test_increments_add_up() -> None:
+    """One request each, and every answer tells the number."""
+    town = Town()
+    clients = [town.client(*[step(Ask.INCREMENT, value=2)] * 3, home=home, name=f"c{home}") for home in (A, B, C)]
+    finish(town, *clients)
+    assert kinds(town) == [history.Add(amount=2)] * 9
+    numbers = [outcome.value for outcome in told(town) if isinstance(outcome, history.Won)]
+    assert sorted(numbers, key=lambda number: int(number or b"")) == [b"%d" % (2 * i) for i in range(1, 10)]
+    assert all(isinstance(verdict, Linearizable) for verdict in check(town.recorder.operations.values()))
+
+
+def test_an_increment_of_a_word_is_refused() -> None:
+    town = Town()
+    finish(town, town.client(step(Ask.PUT, value=WORD), step(Ask.INCREMENT), step(Ask.COUNT)))
+    assert told(town)[:2] == [history.Won(version=1), history.NotAnInteger(version=1)]
+    assert kinds(town)[-1] == history.Put(value=b"1", if_version=1), "a counter begins anew"
+
+
+def test_an_exchange_tells_what_was_there() -> None:
+    town = Town()
+    finish(town, town.client(step(Ask.EXCHANGE, value=1), step(Ask.EXCHANGE, value=2)))
+    assert kinds(town) == [history.Put(value=b"1", returning=True), history.Put(value=b"2", returning=True)]
+    assert told(town) == [
+        history.Won(version=1, previous=history.Absent(version=0)),
+        history.Won(version=2, previous=history.Found(value=b"1", version=1, mutable=True)),
+    ]
+
+
+def test_a_counter_gives_up_after_some_tries() -> None:
     town = Town()
 
     def always_late(_: Driver, __: Write, answered: Callable[[Outcome], None]) -> None:
         answered(VersionMismatch(committed=None, path=Path.LOCAL))
 
     with applied((Patch(Driver, "write", always_late),)):
-        client = town.client(step(Ask.INCREMENT))
+        client = town.client(step(Ask.COUNT))
         finish(town, client)
     writes = [kind for kind in kinds(town) if isinstance(kind, history.Put)]
-    assert len(writes) == MAX_INCREMENT_TRIES
+    assert len(writes) == MAX_COUNT_TRIES
 
 
-def test_an_increment_ends_with_a_failed_read() -> None:
+def test_a_counter_ends_with_a_failed_read() -> None:
     town = Town()
 
     def unreadable(_: Driver, __: bytes, ___: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         answered(ReadFailed(reason="planted"))
 
     with applied((Patch(Driver, "read", unreadable),)):
-        client = town.client(step(Ask.INCREMENT))
+        client = town.client(step(Ask.COUNT))
         finish(town, client)
     assert told(town) == [history.Failed()]
 
@@ -248,7 +277,24 @@ def prop(value: bytes | None = b"x", version: int = 3, *, mutable: bool = True) 
     return Proposal(value=value, version=version, mutable=mutable, proposal_id=ProposalId(1, 1))
 
 
+PUT, ADD = history.Put(value=b"x"), history.Add(amount=1)
+SWAP, TAKE = history.Put(value=b"x", returning=True), history.Delete(returning=True)
+OVER_2 = Committed(proposal=prop(b"7"), mine=True, path=Path.FAST, previous=prop(b"6", 2))
+
+OF_THEIR_KIND: list[tuple[Committed, history.Kind, history.Outcome]] = [
+    (OVER_2, PUT, history.Won(version=3)),
+    (OVER_2, history.Reserve(value=b"7"), history.Won(version=3)),
+    (OVER_2, ADD, history.Won(version=3, value=b"7")),
+    (OVER_2, SWAP, history.Won(version=3, previous=history.Found(value=b"6", version=2, mutable=True))),
+    (
+        Committed(proposal=prop(None), mine=True, path=Path.FAST, previous=prop(None, 2)),
+        TAKE,
+        history.Won(version=3, previous=history.Absent(version=2)),
+    ),
+]
+
 OUTCOMES: list[tuple[Outcome, history.Outcome]] = [
+    (NotAnInteger(committed=prop(), path=Path.SLOW, reason="a word"), history.NotAnInteger(version=3)),
     (Committed(proposal=prop(), mine=True, path=Path.FAST), history.Won(version=3)),
     (Committed(proposal=prop(), mine=False, path=Path.FAST), history.Same(version=3)),
     (
@@ -276,12 +322,22 @@ WISHES: list[tuple[Write, history.Kind]] = [
     (Write(key=KEY, value=b"x", mutable=True), history.Put(value=b"x")),
     (Write(key=KEY, value=b"x", mutable=True, if_version=0), history.Put(value=b"x", if_version=0)),
     (Write(key=KEY, value=None, mutable=True, if_version=2), history.Delete(if_version=2)),
+    (Write(key=KEY, value=None, mutable=True, returning=True), history.Delete(returning=True)),
+    (Write(key=KEY, value=None, mutable=True, amount=-2), history.Add(amount=-2)),
+    (Write(key=KEY, value=b"x", mutable=True, returning=True), history.Put(value=b"x", returning=True)),
 ]
 
 
 @pytest.mark.parametrize(("outcome", "written"), OUTCOMES)
 def test_what_a_writer_is_told_is_written_down(outcome: Outcome, written: history.Outcome) -> None:
-    assert recorded(outcome) == written
+    assert recorded(outcome, PUT) == written
+
+
+@pytest.mark.parametrize(("outcome", "kind", "written"), OF_THEIR_KIND)
+def test_an_answer_tells_what_its_kind_asks_for(
+    outcome: Committed, kind: history.Kind, written: history.Outcome
+) -> None:
+    assert recorded(outcome, kind) == written
 
 
 @pytest.mark.parametrize(("outcome", "written"), READS)

@@ -6,13 +6,15 @@ import pytest
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
-from epoxy_sim.keys.generate import EPISODES, SIZES, WORKLOADS, generate
+from epoxy_sim.keys.generate import EPISODES, HOT, SIZES, WORKLOADS, generate
 from epoxy_sim.keys.plan import OF_CHANGES, OF_COPIES, Ask, FaultKind, Plan
 from epoxy_sim.keys.plans.disk_copies import has_disk_copies
 from tests.sim.elsewhere import printed
 
 SEEDS = range(400)
-both = pytest.mark.parametrize("workload", sorted(WORKLOADS))
+every = pytest.mark.parametrize("workload", sorted(WORKLOADS))
+both = pytest.mark.parametrize("workload", sorted(WORKLOADS.keys() - {HOT}))
+"""The workload with many clients on few keys is in `test_hot.py`."""
 
 
 @cache
@@ -20,7 +22,7 @@ def plans(workload: str) -> list[Plan]:
     return [generate(seed, workload) for seed in SEEDS]
 
 
-@both
+@every
 def test_a_plan_is_a_function_of_its_seed(workload: str) -> None:
     assert [generate(seed, workload) for seed in SEEDS[:50]] == plans(workload)[:50]
     assert len(set(map(repr, plans(workload)))) == len(SEEDS)
@@ -90,7 +92,7 @@ def test_everybody_races_for_a_fresh_key() -> None:
     )
 
 
-@both
+@every
 def test_options_are_respected(workload: str) -> None:
     for n in (1, 4, 9):
         for policy in QuorumPolicy:
@@ -100,7 +102,7 @@ def test_options_are_respected(workload: str) -> None:
                 assert_in_range(plan)
 
 
-@both
+@every
 def test_everything_is_in_range(workload: str) -> None:
     for plan in plans(workload):
         assert_in_range(plan)

@@ -11,6 +11,7 @@ from epoxy.model.writes import (
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     Path,
@@ -146,6 +147,7 @@ TOLD: list[Outcome] = [
     ImmutableKey(committed=OTHER, path=Path.LOCAL),
     VersionMismatch(committed=OTHER, path=Path.LOCAL),
     NothingToDelete(committed=prop(None, mutable=True), path=Path.SLOW),
+    NotAnInteger(committed=OTHER, path=Path.SLOW, reason="a word"),
 ]
 
 
@@ -176,6 +178,81 @@ def test_failures_and_nothing_at_all_are_no_evidence() -> None:
         NothingToDelete(committed=None, path=Path.SLOW),
     ):
         judge.write_answered(K, "c1", outcome)
+
+
+# Folds
+
+
+def fold(last: int, *nonces: int, by: int = A) -> Proposal:
+    """The writes with these nonces, the last of which has version `last`."""
+    *folded, newest = [ProposalId(by, nonce) for nonce in nonces]
+    return Proposal(value=b"v", version=last, mutable=True, proposal_id=newest, folded=tuple(folded))
+
+
+def test_folds_on_one_another_are_good_and_counted() -> None:
+    judge = Judge()
+    for replica in (A, B):
+        for decided in (fold(3, 1, 2, 3), fold(4, 4), fold(6, 5, 6)):
+            judge.durable(replica, K, holding(decided))
+    judge.durable(A, b"another key", holding(fold(1, 3)))
+    assert judge.folds == {"folds": 2, "writes in folds": 5}
+
+
+TWO_DECISIONS = {
+    "agreement": [
+        (fold(3, 1, 2, 3), fold(3, 1, 9, 3)),
+        (fold(3, 1, 2, 3), fold(2, 1, 2)),
+        (fold(3, 1, 2, 3), fold(1, 1)),
+    ],
+    "decisions overlap": [
+        (fold(3, 1, 2, 3), fold(4, 3, 4)),
+        (fold(4, 3, 4), fold(3, 1, 2, 3)),
+        (fold(2, 1, 2), fold(2, 2)),
+    ],
+    "took effect twice": [
+        (fold(1, 1), fold(2, 1)),
+        (fold(3, 1, 2, 3), fold(5, 4, 2)),
+        (fold(9, 8, 1), fold(1, 1)),
+        (fold(2, 7, 7), fold(1, 7)),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "first", "second"), [(rule, *both) for rule, pairs in TWO_DECISIONS.items() for both in pairs]
+)
+def test_two_decisions_that_cannot_both_be(rule: str, first: Proposal, second: Proposal) -> None:
+    def accuse() -> None:
+        judge = Judge()
+        judge.durable(A, K, holding(first))
+        judge.durable(B, K, holding(second))
+
+    assert rule_of(accuse) == rule
+
+
+def test_the_winner_of_a_version_is_the_write_that_replicas_hold_there() -> None:
+    judge = Judge()
+    judge.durable(A, K, holding(fold(3, 1, 2, 3)))
+    mine = Proposal(value=b"v2", version=2, mutable=True, proposal_id=ProposalId(A, 2))
+    judge.write_answered(K, "c1", Committed(proposal=mine, mine=True, path=Path.FAST))
+    other = Proposal(value=b"v1", version=1, mutable=True, proposal_id=ProposalId(A, 9))
+    told = Committed(proposal=other, mine=True, path=Path.FAST)
+    assert rule_of(lambda: judge.write_answered(K, "c2", told)) == "agreement"
+
+
+def test_a_winner_that_replicas_hold_at_another_version_took_effect_twice() -> None:
+    judge = Judge()
+    mine = Proposal(value=b"v1", version=5, mutable=True, proposal_id=ProposalId(A, 2))
+    judge.write_answered(K, "c1", Committed(proposal=mine, mine=True, path=Path.FAST))
+    assert rule_of(lambda: judge.durable(A, K, holding(fold(3, 1, 2, 3)))) == "took effect twice"
+
+
+def test_what_was_there_before_is_evidence_too() -> None:
+    judge = Judge()
+    judge.durable(A, K, holding(ONE))
+    lie = prop(b"x", 1, mutable=True)
+    told = Committed(proposal=TWO, mine=True, path=Path.FAST, previous=lie)
+    assert rule_of(lambda: judge.write_answered(K, "c1", told)) == "agreement"
 
 
 # Winners

@@ -33,6 +33,7 @@ def sim() -> None:
     Examples:
       epoxy sim per-key --seeds 0..2000          two thousand seeds on all cores
       epoxy sim mutable --n 5 --minutes 10       five replicas, for ten minutes
+      epoxy sim hot --seeds 0..500               many clients on one key or two
       epoxy sim membership --seeds 0..500        members come and go
       epoxy sim rot --seeds 0..500               rows of the disks rot
       epoxy sim per-key --mutant two-fast-votes  plant a fault and watch it being caught
@@ -118,7 +119,7 @@ def exhaustive_members_command(number: int, mutant: str | None, as_json: bool) -
 
 
 for command in (
-    *(keys.per_key, keys.mutable, keys.membership, keys.rot, keys.as_described, soak, mutants),
+    *(keys.per_key, keys.mutable, keys.hot, keys.membership, keys.rot, keys.as_described, soak, mutants),
     *(elect.elect, elect.as_described, elect.elect_mutants),
     *(txn.ordered, txn.ordered_mutants, placement.placement, placement.placement_mutants),
     *(store.store, store.store_mutants),

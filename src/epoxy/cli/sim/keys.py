@@ -1,7 +1,8 @@
-"""`epoxy sim per-key`, `mutable`, `membership`, `rot` and `as-described`: single keys in virtual time."""
+"""`epoxy sim per-key`, `mutable`, `hot`, `membership`, `rot` and `as-described`: single keys in virtual time."""
 
 from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim.campaigns import campaign_command
+from epoxy_sim.keys.generate import HOT
 from epoxy_sim.keys.mutants import AS_DESCRIBED
 from epoxy_sim.members.campaign import Setup
 from epoxy_sim.members.mutants import MEMBERSHIP, ROT
@@ -31,12 +32,30 @@ mutable = campaign_command(
     workload="mutable",
     seeds="0..1000",
     short="Mutable keys: overwrites, counters, deletes.",
-    text="""Mutable keys: overwrites, compare-and-set counters, deletes, and reservations among them.
+    text="""Mutable keys: overwrites, get-and-set, adds, compare-and-set counters, deletes, and reservations among them.
 
     \b
     Examples:
       epoxy sim mutable --seeds 0..2000
       epoxy sim mutable --mutant no-behind
+    """,
+)
+hot = campaign_command(
+    Setup,
+    HOT,
+    *CHOICES,
+    workload=HOT,
+    seeds="0..500",
+    short="Many clients on one key or two: folds, carried writes.",
+    text="""Many clients on one key or two: writes that wait for each other are folded, and carried to its owner,
+    under faults, with carried writes lost, repeated and late by seconds, and while members change. In every fourth seed
+    nothing breaks, and every client must succeed.
+
+    \b
+    Examples:
+      epoxy sim hot --seeds 0..2000
+      epoxy sim hot --n 3 --mutant lineage-not-searched
+      epoxy sim hot --replay 12
     """,
 )
 membership = campaign_command(

@@ -18,7 +18,10 @@ END_US = 400_000
 ASK_EVERY_US = 30_000
 POLLS = 20
 
-WRITES = {"per-key": (Ask.RESERVE,), "mutable": (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.RESERVE)}
+WRITES = {
+    "per-key": (Ask.RESERVE,),
+    "mutable": (Ask.PUT, Ask.EXCHANGE, Ask.SWAP, Ask.INCREMENT, Ask.COUNT, Ask.DELETE, Ask.RESERVE),
+}
 
 
 def crash_points(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:

@@ -26,7 +26,7 @@ CHANGES: dict[str, Change] = {
 }
 
 ASKS = {
-    True: (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.RESERVE),
+    True: (Ask.PUT, Ask.EXCHANGE, Ask.SWAP, Ask.INCREMENT, Ask.COUNT, Ask.DELETE, Ask.READ, Ask.RESERVE),
     False: (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ),
 }
 
