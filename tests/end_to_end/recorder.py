@@ -9,6 +9,7 @@ from pathlib import Path
 from epoxy import Client, EpoxyError, ImmutableKey, VersionMismatch
 from epoxy_sim.history import (
     Absent,
+    Add,
     Delete,
     Failed,
     Found,
@@ -112,6 +113,8 @@ def ask(client: Client, key: bytes, kind: Kind) -> Outcome:
         case Delete(if_version=expected):
             gone = client.delete(key, if_version=expected)
             return Won(version=gone.version) if gone.deleted else Missing(version=gone.version)
+        case Add():
+            raise NotImplementedError("no end-to-end workload adds")
         case Read(linearizable=linearizable):
             found = client.read(key, read="linearizable" if linearizable else "optimistic")
             if found.value is None:
