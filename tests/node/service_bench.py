@@ -1,5 +1,6 @@
 """A whole node, as its doors see it, whose disk, clock and peers are moved by hand."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,21 @@ from tests.protocol.keys.harness import KEY, A, B, FixedDice, commit, prop
 TIMEOUT_MS = 10_000
 
 
+class PromptLinks:
+    """Peers that answer at once."""
+
+    ticked: Callable[[], None] = staticmethod(lambda: None)
+
+    def lag_ms(self, _peer: int) -> float:
+        return 0.0
+
+    def waited_ms(self, _peer: int) -> float:
+        return 0.0
+
+    def silent_ms(self, _peer: int) -> float:
+        return 0.0
+
+
 class HandLinks(HandTransport):
     """Peers are there as long as their round trip is known."""
 
@@ -24,9 +40,22 @@ class HandLinks(HandTransport):
         super().__init__()
         self.rtts: dict[int, float] = {}
         self.silent: set[int] = set()
+        self.lags: dict[int, float] = {}
+        self.waits: dict[int, float] = {}
+        self.silences: dict[int, float] = {}
+        self.ticked: Callable[[], None] = lambda: None
 
     def rtt_ms(self, peer: int) -> float | None:
         return self.rtts.get(peer)
+
+    def lag_ms(self, peer: int) -> float:
+        return self.lags.get(peer, 0.0)
+
+    def waited_ms(self, peer: int) -> float:
+        return self.waits.get(peer, 0.0)
+
+    def silent_ms(self, peer: int) -> float:
+        return self.silences.get(peer, 0.0)
 
     def reachable(self, peer: int) -> bool:
         return peer in self.rtts and peer not in self.silent

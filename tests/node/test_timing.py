@@ -3,14 +3,17 @@
 import msgspec
 
 from epoxy.model.writes import Path as Way
-from epoxy.node.service import RETIME_EVERY_MS
+from epoxy.node.service import MEASURE_AGAIN_MS, RETIME_EVERY_MS
 from epoxy.node.timing import (
     LONGEST_BACKOFF_MS,
     LONGEST_HEDGE_MS,
+    READ_HEDGE_MS,
     SHORTEST_BACKOFF_MS,
     SHORTEST_HEDGE_MS,
     SHORTEST_ROUND_MS,
     UNKNOWN_RTT_MS,
+    USUAL_LAG_MS,
+    rank,
 )
 from epoxy.protocol.effects import Timing
 from tests.node.service_bench import World
@@ -59,11 +62,14 @@ def test_whom_nobody_has_measured_may_be_far_away() -> None:
     world = World()
     unknown = Timing(
         hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS,
+        read_hedge_ms=READ_HEDGE_MS,
         round_timeout_ms=2 * UNKNOWN_RTT_MS + 100,
         backoff_ms=LONGEST_BACKOFF_MS,
     )
     assert world.node.driver.timing == unknown
-    assert retimed(world, _2=1.0) == msgspec.structs.replace(unknown, near=(B,))
+    assert retimed(world, _2=1.0) == msgspec.structs.replace(
+        unknown, near=(B,), read_hedge_ms=1.2 + READ_HEDGE_MS, rank=rank(1.0)
+    )
 
 
 def test_the_nearest_are_asked_first_and_only_those_who_are_there() -> None:
@@ -71,6 +77,52 @@ def test_the_nearest_are_asked_first_and_only_those_who_are_there() -> None:
     assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=71.0).near == (D, B, E, C)
     world.links.silent = {D}
     assert retimed(world, _2=70.0, _3=150.0, _4=30.0).near == (B, C)
+
+
+def test_the_hedge_of_a_read_follows_what_the_nearest_quorum_took_of_late() -> None:
+    world = World(5)
+    world.links.lags = {B: 10.0, C: 500.0}
+    timing = retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=71.0)
+    assert timing.near == (D, B, E, C)
+    assert timing.read_hedge_ms == 1.2 * (70.0 + 10.0) + READ_HEDGE_MS
+    world.links.lags = dict.fromkeys((B, C, D, E), 5000.0)
+    timing = retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=71.0)
+    assert timing.read_hedge_ms == timing.hedge_ms == LONGEST_HEDGE_MS
+
+
+def test_a_slow_disk_makes_a_near_replica_a_far_one() -> None:
+    world = World(5)
+    world.links.lags = {D: USUAL_LAG_MS + 60.0}
+    timing = retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0)
+    assert timing.near == (B, E, D, C)
+    world.links.lags = {D: USUAL_LAG_MS + 300.0}
+    timing = retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0)
+    assert timing.near == (B, E, C, D)
+    assert timing.hedge_ms == 1.5 * 330.0 + SHORTEST_HEDGE_MS
+    world.links.lags = {D: USUAL_LAG_MS}
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0).near == (D, B, E, C)
+
+
+def test_a_replica_with_a_slow_disk_is_not_its_own_nearest() -> None:
+    world = World(5)
+    world.node.longest_sync_ms = lambda: USUAL_LAG_MS
+    assert A not in retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0).near
+    world.node.longest_sync_ms = lambda: 300.0
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0).near == (D, B, E, C, A)
+    assert world.node.driver.plan().asked == (D, B, E)
+
+
+def test_a_replica_that_owes_an_answer_for_too_long_is_asked_last() -> None:
+    world = World(5)
+    hedge = retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0).read_hedge_ms
+    world.links.waits = {B: hedge}
+    world.node.driver.silence()
+    assert world.node.driver.timing.near == (D, B, E, C), "it was looked at a moment ago"
+    world.clock.advance(MEASURE_AGAIN_MS)
+    world.node.driver.silence()
+    assert world.node.driver.timing.near == (D, E, C, B)
+    world.links.waits = {B: 80.0}
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0).near == (D, B, E, C)
 
 
 def test_neighbours_of_one_distance_take_turns() -> None:

@@ -115,9 +115,10 @@ class ConsensusFailed(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """Refused before anything was done. Definite."""
+    """Refused before anything was done. Definite. `no_quorum`: because too few replicas are within reach."""
 
     reason: str
+    no_quorum: bool = False
 
 
 Outcome = (

@@ -1,5 +1,6 @@
 """One datacenter's node, as its APIs see it: writes, reads, transactions, pages, changes, and its state."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -43,6 +44,7 @@ from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Limits, Settings
+from epoxy.node.quorum_watch import LOST_MS, NO_QUORUM, READ_WITHOUT_QUORUM, QuorumWatch
 from epoxy.node.report import Credentials, inspect, report_of
 from epoxy.node.scrub.repairs import Repairs
 from epoxy.node.scrub.scrubber import Scrubber
@@ -58,6 +60,9 @@ from epoxy.store.member_rows import MemberSpace
 
 RETIME_EVERY_MS = BEAT_MS
 """How often timeouts and admission limits follow what was measured: links change by the minute, not by the message."""
+
+MEASURE_AGAIN_MS = 10.0
+"""Between two times: a thousand reads may wait for one replica that has stopped."""
 
 BUSY_REQUESTS = 8
 """Writes, transactions and reads of other regions under way: as many as one client with a few connections has."""
@@ -131,6 +136,9 @@ class Node:
         self._refusal_listeners: list[Callable[[], None]] = []
         self._started = False
         self._retiming: Timer | None = None
+        self._mean_round_ms, self._measured_ms = 0.0, -math.inf
+        self.quorum = QuorumWatch(self.me, lambda: self.replica.config, links)
+        self.driver.silence, links.ticked = self._measure_again, self._links_ticked
         self.replica.config_watchers.append(self._config_changed)
         self.member = (
             Membership(self.driver, store, member_rpc, dice, self.gate, self.ordered.terms)
@@ -205,7 +213,7 @@ class Node:
         return {"writes_in_flight": writes, "reads_in_flight": self._reads.refused}
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        ticket = self._admit_write(answered, is_taken=not self.ready and self._is_taken(write))
+        ticket = self._admit_write(write, answered)
         if ticket is not None:
             self.driver.write(write, partial(self._written, ticket), ticket)
 
@@ -221,19 +229,21 @@ class Node:
         here = self.replica.peek(write.key, use_cache=False)
         return here is not None and is_final(here) and not is_owned(here.committed)
 
-    def _admit_write(self, answered: Callable[[Outcome], None], *, is_taken: bool = False) -> Ticket[Outcome] | None:
-        """None: it was refused, and answered so."""
+    def _admit_write(self, write: Write, answered: Callable[[Outcome], None]) -> Ticket[Outcome] | None:
+        """None: it was refused, and answered so. What is answered here without a message needs no quorum."""
         writes = self._writes
-        if not self.ready and not is_taken:
-            reason = self.lifecycle.reason
+        if not self.ready and not self._is_taken(write):
+            refusal = Refused(reason=self.lifecycle.reason)
         elif self._stall.is_waking:
-            reason = STOOD_STILL
+            refusal = Refused(reason=STOOD_STILL)
         elif writes.count >= writes.limit:
             writes.refused += 1
-            reason = f"{writes.limit} writes are in flight already"
+            refusal = Refused(reason=f"{writes.limit} writes are in flight already")
+        elif self.quorum.is_lost and self.quorum.look() and not self._is_taken(write):
+            refusal = NO_QUORUM
         else:
             return writes.begin(answered)
-        answered(Refused(reason=reason))
+        answered(refusal)
         return None
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
@@ -267,6 +277,8 @@ class Node:
         reads = self._reads
         if not self.ready:
             answered(ReadFailed(reason=self.lifecycle.reason))
+        elif consistency is Consistency.LINEARIZABLE and self.quorum.is_lost and self.quorum.look():
+            answered(READ_WITHOUT_QUORUM)
         elif reads.count >= reads.limit:
             reads.refused += 1
             answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
@@ -305,6 +317,8 @@ class Node:
             answered(TxnRefused(reason=self.lifecycle.reason))
         elif self._stall.is_waking:
             answered(TxnRefused(reason=STOOD_STILL))
+        elif self.quorum.is_lost and self.quorum.look():
+            answered(TxnRefused(reason=NO_QUORUM.reason))
         else:
             self.transactions.run(txn, answered)
 
@@ -424,11 +438,28 @@ class Node:
     def _retime(self) -> None:
         """Timeouts follow the links, and admission follows the throughput."""
         self._stall.beat()
-        timing = key_timing(self.replica.config, self.me, self.links, self.latency.mean_ms())
-        self.driver.timing, self.ordered.timing = timing, txn_timing(timing)
+        self._mean_round_ms = self.latency.mean_ms()
+        self._measure()
         for admission in self._admission:
             admission.adapt(RETIME_EVERY_MS / 1000)
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
+
+    def _measure(self) -> None:
+        self._measured_ms = self.clock.now_ms()
+        sync_ms = self.longest_sync_ms() or 0.0
+        timing = key_timing(self.replica.config, self.me, self.links, self._mean_round_ms, sync_ms)
+        self.driver.timing, self.ordered.timing = timing, txn_timing(timing)
+
+    def _measure_again(self) -> None:
+        """A replica did not answer a read in time: the next reads ask others first."""
+        if self.clock.now_ms() - self._measured_ms >= MEASURE_AGAIN_MS:
+            self._measure()
+
+    def _links_ticked(self) -> None:
+        """Clients that wait without a quorum are told. What they asked for goes on: it may still be decided."""
+        if self.quorum.look():
+            for admission in self._admission:
+                admission.give_up(LOST_MS)
 
 
 def floor_of(limits: Limits) -> RetentionFloor:

@@ -1,7 +1,7 @@
 """Timeouts that follow the measured round trips, and the order in which peers are asked."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from epoxy.model.cluster import ClusterConfig
@@ -30,6 +30,16 @@ NEAR_BACKOFF_MS = 10.0
 of them half a round trip, proposing at the same moment costs a second round and twice the messages. Between continents
 waiting for all others takes longer than the second round."""
 
+READ_HEDGE_FACTOR, READ_HEDGE_MS = 1.2, 15.0
+"""Of what the nearest quorum took of late, and the jitter of busy processes. Sooner, the other voters would be asked
+for nothing; later, a replica that has stopped would cost more than their distance."""
+
+LATE_MS = 5.0
+"""A request leaves a little after its read began. When the hedge is over, what it waits for must count as late."""
+
+USUAL_LAG_MS = 25.0
+"""A good disk syncs in less, and which of two good disks is better changes from one moment to the next."""
+
 SAME_DISTANCE_MS = 2.0
 """Smaller differences between round trips are noise."""
 
@@ -44,7 +54,19 @@ UNKNOWN_RTT_MS = 300.0
 class Links(Transport, Protocol):
     """The transport, and what it knows of the peers."""
 
+    ticked: Callable[[], None]
+    """Called a few times a second, after the links were looked through for answers that are overdue."""
+
     def rtt_ms(self, peer: int) -> float | None: ...
+
+    def lag_ms(self, peer: int) -> float:
+        """How much longer than the round trip its answers took of late."""
+
+    def waited_ms(self, peer: int) -> float:
+        """For the oldest answer that is outstanding; 0: none is."""
+
+    def silent_ms(self, peer: int) -> float:
+        """Since its last answer."""
 
     def reachable(self, peer: int) -> bool: ...
 
@@ -52,21 +74,38 @@ class Links(Transport, Protocol):
         """Why it is not reachable."""
 
 
-def key_timing(config: ClusterConfig, me: int, links: Links, mean_round_ms: float) -> Timing:
+def key_timing(config: ClusterConfig, me: int, links: Links, mean_round_ms: float, sync_ms: float = 0.0) -> Timing:
     """If a near replica falls silent, one farther away completes the fast round. So the hedge waits for the farthest:
-    leaving the fast round early would cost two more round trips to save a part of one."""
+    leaving the fast round early would cost two more round trips to save a part of one. `sync_ms`: how long a sync of
+    this replica's disk takes at the most."""
     peers = config.others(me)
-    rtts = [links.rtt_ms(peer) for peer in peers]
-    farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
+    costs = {peer: cost_ms(peer, links) for peer in peers}
+    farthest = max((UNKNOWN_RTT_MS if cost is None else cost for cost in costs.values()), default=0.0)
     busy = BUSY_FACTOR * mean_round_ms
     hedge = min(LONGEST_HEDGE_MS, max(HEDGE_FACTOR * farthest + SHORTEST_HEDGE_MS, busy))
+    near = by_distance(peers, me, links, sync_ms)
     return Timing(
         hedge_ms=hedge,
+        read_hedge_ms=min(hedge, READ_HEDGE_FACTOR * quorum_ms(config, me, near, links) + READ_HEDGE_MS),
         round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS, 2 * min(busy, hedge)),
         backoff_ms=min(LONGEST_BACKOFF_MS, max(SHORTEST_BACKOFF_MS, farthest / 2)),
-        near=by_distance(peers, me, links),
+        near=near,
         rank=rank(floor_ms(config, me, links)),
     )
+
+
+def cost_ms(peer: int, links: Links) -> float | None:
+    """What a request to this peer costs: the way, and how long its disk or its queue makes it wait beyond what is
+    usual. None: not measured yet."""
+    rtt = links.rtt_ms(peer)
+    return rtt + max(0.0, links.lag_ms(peer) - USUAL_LAG_MS) if rtt is not None else None
+
+
+def quorum_ms(config: ClusterConfig, me: int, near: Sequence[int], links: Links) -> float:
+    """What the nearest slow quorum took of late, at the most."""
+    order = near if me in near else (me, *near)
+    asked = [peer for peer in order[: config.quorums.slow] if peer != me]
+    return max([(links.rtt_ms(peer) or 0.0) + links.lag_ms(peer) for peer in asked], default=0.0)
 
 
 def rank(floor: float | None) -> int:
@@ -84,15 +123,20 @@ def txn_timing(timing: Timing) -> TxnTiming:
     )
 
 
-def by_distance(peers: Sequence[int], me: int, links: Links) -> tuple[int, ...]:
-    """Those that are reachable, the nearest first. Peers of one distance, as in one building, share the load: each
-    replica begins with the next after it."""
-    known = [
-        (rtt // SAME_DISTANCE_MS, peer < me, peer)
-        for peer in peers
-        if links.reachable(peer) and (rtt := links.rtt_ms(peer)) is not None
-    ]
-    return tuple(peer for _, _, peer in sorted(known))
+def by_distance(peers: Sequence[int], me: int, links: Links, sync_ms: float = 0.0) -> tuple[int, ...]:
+    """Those that are reachable, the nearest first, and last those that owe an answer for longer than they usually take.
+    This replica is the nearest, and not listed, unless its disk is slow: then it has its place among the others. Peers
+    of one distance, as in one building, share the load: each replica begins with the next after it."""
+    known: list[tuple[bool, float, bool, int]] = []
+    for peer in peers:
+        cost = cost_ms(peer, links) if links.reachable(peer) else None
+        if cost is not None:
+            usual = (links.rtt_ms(peer) or 0.0) + links.lag_ms(peer)
+            is_late = links.waited_ms(peer) > READ_HEDGE_FACTOR * usual + READ_HEDGE_MS - LATE_MS
+            known.append((is_late, cost // SAME_DISTANCE_MS, peer < me, peer))
+    if sync_ms > USUAL_LAG_MS:
+        known.append((False, (sync_ms - USUAL_LAG_MS) // SAME_DISTANCE_MS, False, me))
+    return tuple(peer for *_, peer in sorted(known))
 
 
 def floor_ms(config: ClusterConfig, me: int, links: Links) -> float | None:

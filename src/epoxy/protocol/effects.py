@@ -97,8 +97,8 @@ Event = Answer | Expired | News
 
 class Timing(Struct, frozen=True, kw_only=True):
     """How long to wait, and which replicas to ask first. Safety never depends on it. `near` are the peers within reach,
-    the nearest first; if it is empty, all voters are asked at once. If the nearest quorum has not answered a read after
-    `read_hedge_ms`, the other voters are asked as well.
+    the nearest first, and this replica if its disk makes it one of them; if it is empty, all voters are asked at once.
+    If the nearest quorum has not answered a read after `read_hedge_ms`, the other voters are asked as well.
 
     The back-off is 10 ms, doubled, at most 1 s, at most 10 times: about 4 s, far beyond any round trip on earth, after
     which a quorum is more likely gone than busy.

@@ -67,6 +67,10 @@ class Admission(Generic[T]):
         """Whether its time limit has passed, so that its client was or will be answered `late` or `unbegun`."""
         return self._waiting.get(ticket, -math.inf) <= self._clock.now_ms()
 
+    def give_up(self, older_than_ms: float) -> None:
+        """Answer those that began longer ago than this as if their time limit had passed."""
+        self._answer_due(self._clock.now_ms() + self._timeout_ms - older_than_ms)
+
     def adapt(self, seconds: float) -> None:
         """Follow the rate of the last `seconds`; all before counts as much as that."""
         self._rate = (self._rate + self._ended / seconds) / 2
@@ -82,14 +86,17 @@ class Admission(Generic[T]):
         """Tickets are in the order of their deadlines. An exception in one callback must not stop the others."""
         now_ms = self._clock.now_ms()
         try:
-            while (ticket := self._first_due(now_ms)) is not None:
-                del self._waiting[ticket]
-                ticket.answered(self.late if ticket.begun else self._unbegun)
+            self._answer_due(now_ms)
         finally:
             self._timer = None
             if self._waiting:
                 first_ms = next(iter(self._waiting.values()))
                 self._timer = self._clock.call_later(max(first_ms - now_ms, GRAIN_MS), self._ring)
+
+    def _answer_due(self, now_ms: float) -> None:
+        while (ticket := self._first_due(now_ms)) is not None:
+            del self._waiting[ticket]
+            ticket.answered(self.late if ticket.begun else self._unbegun)
 
     def _first_due(self, now_ms: float) -> "Ticket[T] | None":
         ticket = next(iter(self._waiting), None)

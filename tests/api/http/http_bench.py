@@ -61,6 +61,7 @@ from epoxy.transport.peers.link_context import Identity
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link
 from tests.api.http.open_access import NoQuotas, OpenAccess
+from tests.node.service_bench import PromptLinks
 from tests.protocol.placement.bench import Clock as StillClock
 
 SECRET = b"a secret of the whole cluster"
@@ -285,7 +286,7 @@ def ask(api: transport.Handler, method: str, target: str, body: bytes | None = N
 # A cluster in one process
 
 
-class Hall:
+class Hall(PromptLinks):
     """Messages between nodes of one process: in order, never lost, unless a node is `cut` off."""
 
     def __init__(self, me: int, hall: dict[int, Node]) -> None:

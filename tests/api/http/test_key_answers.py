@@ -4,6 +4,7 @@ import pytest
 
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, ConsensusFailed, NotAnInteger, NothingToDelete, Outcome, Path, Refused
+from epoxy.node.quorum_watch import NO_QUORUM
 from tests.api.http.fake_api import CONFLICTS, JSON, FakeApi, ours, told, won
 from tests.api.http.http_bench import proposal
 
@@ -128,6 +129,13 @@ def test_an_unknown_outcome_is_not_definite(fake: FakeApi) -> None:
     words = "the outcome is unknown: no quorum after 10 retries. The write may still take effect"
     assert answer.error() == told("consensus_failed", words, definite=False)
     assert "retry-after" not in answer.headers
+
+
+def test_a_write_without_a_quorum_is_refused_definitely(fake: FakeApi) -> None:
+    answer = fake.write(NO_QUORUM)
+    assert answer.status == 503
+    assert answer.error() == told("no_quorum", NO_QUORUM.reason, retry_after_ms=1000)
+    assert answer.headers["retry-after"] == "1"
 
 
 def test_a_refused_write_is_answered_with_429(fake: FakeApi) -> None:

@@ -38,7 +38,7 @@ from epoxy.protocol.access.grants import PrincipalIndex
 from epoxy.protocol.access.principal import Principal
 from epoxy.protocol.access.tokens import digest_of, token_of
 from epoxy.store.memory import MemoryStore
-from tests.node.service_bench import settings_of
+from tests.node.service_bench import PromptLinks, settings_of
 
 MINE = ProposalId(1, 1)
 
@@ -289,7 +289,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     uvloop.run(limited())
 
 
-class Cluster:
+class Cluster(PromptLinks):
     """Replicas on one event loop. A message takes a turn of it, so rivals interleave; who is `down` is unreachable."""
 
     def __init__(self, n: int, auth: Literal["tokens", "open"] | None = None) -> None:

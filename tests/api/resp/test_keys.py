@@ -17,6 +17,7 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
+from epoxy.node.quorum_watch import NO_QUORUM
 from tests.api.resp.resp_world import committed, found, proposal, run, until, world
 
 RESERVED = proposal(b"theirs", mutable=False)
@@ -32,7 +33,8 @@ NIL3 = b"_\r\n"
 IS_IMMUTABLE = b"-IMMUTABLE 'k' is reserved for ever and cannot be overwritten or deleted\r\n"
 IS_UNKNOWN = b"-TRYAGAIN no decision about 'k', outcome unknown: no quorum\r\n"
 IS_BUSY = b"-BUSY nothing was written to 'k': too many\r\n"
-COMMON = {UNKNOWN: IS_UNKNOWN, BUSY: IS_BUSY}
+IS_LOST = b"-UNAVAILABLE nothing was written to 'k': %b\r\n" % NO_QUORUM.reason.encode()
+COMMON = {UNKNOWN: IS_UNKNOWN, BUSY: IS_BUSY, NO_QUORUM: IS_LOST}
 
 RESERVE = Write(key=b"k", value=b"v")
 PUT = Write(key=b"k", value=b"v", mutable=True)

@@ -17,6 +17,7 @@ from epoxy.node.process import config
 from epoxy.protocol.members.change_request import Amendment
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.world import Event, World
+from tests.node.service_bench import PromptLinks
 
 WAY_US = 1000
 
@@ -117,7 +118,7 @@ class Town:
         return told[0]
 
 
-class Life:
+class Life(PromptLinks):
     """One process: the node, and its clock, dice and links."""
 
     def __init__(self, town: Town, me: int) -> None:

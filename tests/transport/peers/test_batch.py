@@ -3,7 +3,7 @@
 import asyncio
 
 from epoxy.model.messages import Failed, Reply
-from epoxy.transport.peers.batch import Batch, WindowedMinimum
+from epoxy.transport.peers.batch import LAG_HALVES_MS, Batch, RecentLag, WindowedMinimum
 from tests.transport.http.harness import expect_report, run
 
 
@@ -19,6 +19,18 @@ def test_the_minimum_covers_one_to_two_windows() -> None:
     ):
         shortest.add(sample_ms, now_ms)
         assert shortest.value == expected
+
+
+def test_a_lag_rises_at_once_and_falls_by_halves() -> None:
+    lag = RecentLag()
+    assert lag.value(100.0) == 0.0
+    lag.add(400.0, 1000.0)
+    assert lag.value(1000.0) == 400.0
+    assert lag.value(1000.0 + LAG_HALVES_MS) == 200.0
+    lag.add(100.0, 1000.0 + LAG_HALVES_MS)
+    assert lag.value(1000.0 + 2 * LAG_HALVES_MS) == 100.0, "a quick answer does not end it"
+    lag.add(300.0, 1000.0 + 2 * LAG_HALVES_MS)
+    assert lag.value(1000.0 + 2 * LAG_HALVES_MS) == 300.0
 
 
 def test_a_batch_fails_all_its_envelopes_once_even_if_a_callback_raises() -> None:

@@ -30,7 +30,7 @@ from tests.transport.peers.pair import (
 
 # Whoever is there instead of the peer.
 
-FORGED = wire.encode_peer_response(wire.decode_peer_response(b"\x02\x00\x01\x01"))
+FORGED = wire.encode_peer_response(wire.decode_peer_response(b"\x03\x00\x01\x01"))
 IMPOSTORS = {
     "speaks something else": b"220 mail ready\r\n",
     "answers twice": b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n" * 3,
@@ -103,7 +103,7 @@ def test_the_emulated_distance_is_measured() -> None:
     run(story())
 
 
-def test_what_the_peer_does_is_no_part_of_the_distance() -> None:
+def test_what_the_peer_does_is_no_part_of_the_distance_but_of_what_it_costs() -> None:
     replica = Replica()
 
     async def story() -> None:
@@ -116,9 +116,13 @@ def test_what_the_peer_does_is_no_part_of_the_distance() -> None:
             replica.silent = True
             answer = caller.send(accept())
             await until(lambda: bool(replica.waiting))
-            await asyncio.sleep(0.05)
+            await until(lambda: caller.peers.waited_ms(PEER) > 50)
+            assert caller.peers.silent_ms(PEER) >= caller.peers.waited_ms(PEER)
             replica.speak()
             await answer
+            assert caller.peers.waited_ms(PEER) == 0.0
+            assert caller.peers.lag_ms(PEER) > 45
+            assert (caller.peers.lag_ms(99), caller.peers.waited_ms(99)) == (0.0, 0.0)
             after_ms = caller.peers.rtt_ms(PEER)
             assert before_ms is not None
             assert after_ms is not None

@@ -110,6 +110,8 @@ def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
             call.fail(404, "not_found", "there is nothing to delete under this key", headers=headers)
         case NotAnInteger():
             answer_conflict(call, key, outcome, "not_an_integer", outcome.reason)
+        case Refused() if outcome.no_quorum:
+            call.fail(503, "no_quorum", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
         case Refused():
             call.overloaded(f"turned away: {outcome.reason}")
         case ConsensusFailed():

@@ -58,7 +58,10 @@ WRITE_HEADERS = {
 REPLACED_HEADERS = {"Epoxy-Previous-Version": (Version, "With returning, of the value that was there, if one was.")}
 VALUE_OR_RECORD = {OCTETS: bytes, JSON: KeyRecord}
 BAD_KEY = refusal("The request is outside the contract.", "bad_key")
-UNDECIDED = refusal("No decision in time (the write may still take effect), or not ready.", "consensus_failed")
+UNDECIDED = refusal(
+    "No decision in time (the write may still take effect), too few replicas in reach (nothing was done), not ready.",
+    *("consensus_failed", "no_quorum"),
+)
 
 
 def written(description: str, *, replaces: bool = True) -> RouteAnswer:

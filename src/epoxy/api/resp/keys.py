@@ -298,6 +298,8 @@ def failure(key: bytes, outcome: Outcome) -> bytes:
             return resp.error(f"IMMUTABLE {shown(key)} is reserved for ever and cannot be overwritten or deleted")
         case ConsensusFailed():
             return resp.error(f"TRYAGAIN no decision about {shown(key)}, outcome unknown: {outcome.reason}")
+        case Refused() if outcome.no_quorum:
+            return resp.error(f"UNAVAILABLE nothing was written to {shown(key)}: {outcome.reason}")
         case Refused():
             return resp.error(f"BUSY nothing was written to {shown(key)}: {outcome.reason}")
         case NotAnInteger():

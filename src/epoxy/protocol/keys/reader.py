@@ -124,8 +124,9 @@ def resume_linearizable(
 def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
     """The nearest replicas that make a slow quorum, if latencies are known. Asking more would only cost them work."""
     slow, voters = ctx.config.quorums.slow, ctx.config.voters
-    near = [voter for voter in dict.fromkeys((ctx.me, *ctx.timing.near)) if voter in voters][:slow]
-    return tuple(near) if not ctx.config.is_joint and len(near) == slow < len(voters) else None
+    near, me = ctx.timing.near, ctx.me
+    near = tuple([voter for voter in (near if me in near else (me, *near)) if voter in voters])[:slow]
+    return near if not ctx.config.is_joint and len(near) == slow < len(voters) else None
 
 
 def rest(ctx: Context, nearest: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,6 +9,9 @@ from epoxy.transport.peers.dial import Dial, report
 RTT_MEMORY_MS = 5000.0
 """The shortest round trip of this window and the one before is the distance; longer ones have waited in a queue."""
 
+LAG_HALVES_MS = 2000.0
+"""Between two requests that show how slow a peer is: probes come every second."""
+
 Answered = Callable[[Reply], None]
 
 
@@ -50,6 +53,23 @@ class Batch:
             fail(envelope, reason)
 
 
+class RecentLag:
+    """How much longer than the round trip answers took of late: the peer's disk, its queue and ours. It rises at once,
+    and falls by half every `LAG_HALVES_MS`: a slow disk is not slow for every request, and one pause is soon over."""
+
+    def __init__(self) -> None:
+        self._lag_ms = 0.0
+        self._at_ms = 0.0
+
+    def add(self, sample_ms: float, now_ms: float) -> None:
+        self._lag_ms = max(sample_ms, self.value(now_ms))
+        self._at_ms = now_ms
+
+    def value(self, now_ms: float) -> float:
+        halvings: float = (now_ms - self._at_ms) / LAG_HALVES_MS
+        return self._lag_ms * math.exp2(-halvings) if self._lag_ms else 0.0
+
+
 class WindowedMinimum:
     """The shortest sample of one to two windows."""
 
@@ -63,6 +83,11 @@ class WindowedMinimum:
         self._current = min(self._current, sample_ms)
 
     @property
+    def shortest(self) -> float:
+        """Infinite without a sample."""
+        return min(self._before, self._current)
+
+    @property
     def value(self) -> float | None:
-        shortest = min(self._before, self._current)
+        shortest = self.shortest
         return shortest if shortest < math.inf else None

@@ -30,7 +30,7 @@ from epoxy.transport.http.response import message_of, problem_of
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS
-from epoxy.transport.peers.batch import Answered, Batch, Envelope, WindowedMinimum, deliver, fail
+from epoxy.transport.peers.batch import Answered, Batch, Envelope, RecentLag, WindowedMinimum, deliver, fail
 from epoxy.transport.peers.frames import FrameDial, PeerHandshake, mismatch_text
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.reconnect import PeerConnections
@@ -62,6 +62,7 @@ class PeerLink:
         self.id = peer
         self.state = LinkState.CONNECTING
         self.rtt = WindowedMinimum()
+        self.lag = RecentLag()
         self.messages_sent = 0
         self.batches_sent = 0
         self._identity = identity
@@ -78,7 +79,7 @@ class PeerLink:
         self._flying: deque[Batch] = deque()
         self._flying_count = self._flying_bytes = 0
         self._probed_ms = self._left_ms = -math.inf
-        self._ticked_ms = context.clock.now_ms()
+        self._ticked_ms = self._heard_ms = context.clock.now_ms()
         self._flush_is_next = False
         self._gathering: Timer | None = None
         self._is_lazy = False
@@ -120,6 +121,15 @@ class PeerLink:
     @property
     def reachable(self) -> bool:
         return self.state is LinkState.UP
+
+    def waited_ms(self) -> float:
+        """For the oldest answer that is outstanding; 0: none is."""
+        oldest = next((batch.left_ms for batch in self._flying if not batch.done), math.inf)
+        return max(0.0, self._context.clock.now_ms() - oldest)
+
+    def silent_ms(self) -> float:
+        """Since its last answer, or since this link was made."""
+        return self._context.clock.now_ms() - self._heard_ms
 
     def send(self, requests: bytes, count: int, answered: Answered | None) -> None:
         """`count` encoded requests. They count as queued since the last tick: reading the clock for each costs more."""
@@ -259,9 +269,11 @@ class PeerLink:
                 self._went_down(f"answered {answer.status}: {error}")
             batch.fail(f"answered {answer.status}: {error}")
             return
-        elapsed_ms = (time.perf_counter() - left_s) * 1000
-        # Without the time the peer spent, mostly on its disk.
-        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._context.clock.now_ms())
+        elapsed_ms, now_ms = (time.perf_counter() - left_s) * 1000, self._context.clock.now_ms()
+        # The distance is without the time the peer spent, mostly on its disk.
+        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), now_ms)
+        self.lag.add(elapsed_ms - self.rtt.shortest, now_ms)
+        self._heard_ms = now_ms
         self._went_up()
         self._deliver(batch, replies)
         if self._queue and not (self._gathering is not None and self._is_lazy):

@@ -1,6 +1,7 @@
 """The transport between replicas: `Peers` sends requests, `PeerEndpoint` serves them."""
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,8 @@ class Peers:
         self._limits = limits or PeerLimits()
         self._clock = clock
         self._timer: Timer | None = None
+        self._ticked_ms = -math.inf
+        self.ticked: Callable[[], None] = lambda: None
         self.identity = Identity(me, keyring_of(secret), epoch, gate if gate is not None else OpenGate())
         self.context = LinkContext(clock, dice, link or Link(clock), ssl)
         self._urls: dict[int, str] = {}
@@ -118,6 +121,18 @@ class Peers:
         """Of the network alone, without the peer's own time. None: never measured."""
         return self._peers[peer].rtt.value if peer in self._peers else None
 
+    def lag_ms(self, peer: int) -> float:
+        """How much longer than that answers took of late."""
+        return self._peers[peer].lag.value(self._clock.now_ms()) if peer in self._peers else 0.0
+
+    def waited_ms(self, peer: int) -> float:
+        """For the oldest answer of the peer that is outstanding; 0: none is."""
+        return self._peers[peer].waited_ms() if peer in self._peers else 0.0
+
+    def silent_ms(self, peer: int) -> float:
+        """Since its last answer."""
+        return self._peers[peer].silent_ms() if peer in self._peers else math.inf
+
     def reachable(self, peer: int) -> bool:
         return peer in self._peers and self._peers[peer].reachable
 
@@ -146,6 +161,10 @@ class Peers:
         self._timer = self._clock.call_later(self._limits.tick_ms, self._tick)
         for peer in tuple(self._peers.values()):
             peer.tick()
+        before_ms, self._ticked_ms = self._ticked_ms, self._clock.now_ms()
+        if self._ticked_ms - before_ms < 2 * self._limits.tick_ms:
+            self.ticked()
+        # Else this process stood still, and may not have read answers that came meanwhile.
 
 
 class PeerEndpoint:
