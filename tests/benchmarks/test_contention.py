@@ -81,6 +81,9 @@ def test_what_is_acknowledged_sooner_than_possible_is_counted_and_failures_are_n
 def test_the_owner_is_the_region_from_which_the_figures_follow() -> None:
     of_dublin = {region: way_ms(region, DUBLIN, FIVE) + 3 for region in FIVE}
     assert owner_of(of_dublin, FIVE) == DUBLIN
+    waiting = {region: way_ms(region, DUBLIN, FIVE) + (120 if region == DUBLIN else 10) for region in FIVE}
+    assert owner_of(waiting, FIVE) == DUBLIN, "none is sooner than possible with it, however long its own clients wait"
+    assert owner_of(dict.fromkeys(FIVE, 1.0), FIVE) in FIVE
     assert worst(above_way({**of_dublin, TOKYO: 900.0}, DUBLIN, FIVE))[0] == TOKYO
 
 
