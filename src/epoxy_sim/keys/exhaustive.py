@@ -64,6 +64,7 @@ class TalkPlan:
         self.menus = rules.menus(talk)
         self.moves: list[dict[int, list[Step]]] = [{} for _ in self.menus]
         self.active = [(f, rules.need(flow)) for f, flow in enumerate(talk.flows) if not flow.done]
+        self.asides: list[dict[int, list[Step]]] = [{} for _ in talk.flows]
         self.spontaneous: list[dict[int, list[Step]]] = [{} for _ in talk.flows]
         self.successes: list[dict[tuple[int, ...], list[Step]]] = [{} for _ in talk.flows]
 
@@ -72,7 +73,7 @@ class Tables:
     """Numbers for talks and columns, and the steps between states by number."""
 
     def __init__(self, world: SmallWorld) -> None:
-        self.rules = Rules(world)
+        self.rules = world.rules()
         self.seats = world.seats
         self.shifts = [COLUMN_BITS * seat for seat in range(world.n)]
         self.top = COLUMN_BITS * world.n
@@ -139,6 +140,11 @@ class Tables:
             for delta, label in moves:
                 found.append((state + delta, label))
         for f, need in plan.active:
+            asides = plan.asides[f].get(columns[f])
+            if asides is None:
+                asides = plan.asides[f][columns[f]] = self.asides(plan, f, columns[f])
+            for delta, label in asides:
+                found.append((state + delta, label))
             home = self.dropped[f][columns[f]]
             outcomes = plan.spontaneous[f].get(home)
             if outcomes is None:
@@ -168,6 +174,11 @@ class Tables:
             if delta:
                 found.append((delta << self.shifts[seat], (replica_id, message, reply)))
         return found
+
+    def asides(self, plan: TalkPlan, f: int, column: int) -> list[Step]:
+        here = self.talks[plan.talk]
+        outcomes = self.rules.asides(plan.talk, f, self.by_number[column])
+        return [((self.talk_number(talk) - here) << self.top, label) for talk, label in outcomes]
 
     def spontaneous(self, plan: TalkPlan, f: int, home: int) -> list[Step]:
         return self.numbered(f, home, self.rules.spontaneous(plan.talk, f, self.by_number[home]))

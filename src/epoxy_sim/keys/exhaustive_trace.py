@@ -7,6 +7,7 @@ from epoxy.model.messages import (
     Accept,
     AcceptOk,
     AlreadyCommitted,
+    CarryAnswer,
     Commit,
     CommitConflict,
     CommitOk,
@@ -14,8 +15,9 @@ from epoxy.model.messages import (
     Prepare,
     PrepareOk,
 )
-from epoxy.model.records import Proposal, Vote
-from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Reserve, Reserved, Select
+from epoxy.model.records import Proposal, ProposalId, Vote
+from epoxy.protocol.keys import folding
+from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Reserve, Reserved, Select, Unfolded
 
 
 class Promises(Struct, frozen=True):
@@ -36,6 +38,38 @@ class NothingToCarryOn(Struct, frozen=True):
 
 class Restarted(Struct, frozen=True):
     """It is forgotten."""
+
+
+class HandedOver(Struct, frozen=True):
+    """A write leaves for another replica, which is to fold it."""
+
+    write: ProposalId
+    receiver: int
+
+
+class TakenOver(Struct, frozen=True):
+    """It is taken there, or found among the decisions, or declined."""
+
+    write: ProposalId
+    found: int
+
+
+class Declined(Struct, frozen=True):
+    """It was sent to another life of this replica."""
+
+    write: ProposalId
+
+
+class TakenBack(Struct, frozen=True):
+    """Its home does not wait for it any longer, or hears that it was declined."""
+
+    write: ProposalId
+    is_declined: bool
+
+
+class HeardAnswer(Struct, frozen=True):
+    write: ProposalId
+    answer: CarryAnswer
 
 
 class Adopted(Struct, frozen=True):
@@ -68,7 +102,14 @@ def ballot(b: Ballot) -> str:
 
 def proposal(p: Proposal) -> str:
     value = p.value.decode() if p.value is not None else "-"
+    if p.folded or p.proposer:
+        ids = "+".join(write_id(each) for each in (*p.folded, p.proposal_id))
+        return f"{value} of {ids} as version {f'{p.base + 1} to ' if p.folded else ''}{p.version}"
     return f"{value} as version {p.version}" if p.mutable else value
+
+
+def write_id(i: ProposalId) -> str:
+    return f"{name(i.replica_id)}{i.nonce}"
 
 
 def vote(v: Vote | None) -> str:
@@ -86,6 +127,8 @@ def describe(label: Label) -> str:
             return f"{who} begins again in epoch {result.epoch}"
         case None, Promoted():
             return "the new members are synced: epoch 3 is published"
+        case None, HandedOver() | TakenOver() | Declined() | TakenBack() | HeardAnswer():
+            return carrying(who, result)
         case _, None:
             return f"{who} stumbles over {request(asked)}"
         case Accept(), AcceptOk():
@@ -96,6 +139,26 @@ def describe(label: Label) -> str:
             return f"{who} commits {proposal(asked.proposal)}"
         case _:
             return proposer(who, asked, result) or f"{who} answers {request(asked)} with {answer(result)}"
+
+
+def carrying(who: str, result: HandedOver | TakenOver | Declined | TakenBack | HeardAnswer) -> str:
+    write = write_id(result.write)
+    match result:
+        case HandedOver():
+            return f"{who} hands {write} over to {name(result.receiver)}"
+        case TakenOver(found=folding.ABSENT):
+            return f"{who} takes {write} over"
+        case TakenOver(found=folding.UNKNOWN):
+            return f"{who} declines {write}: its lineage does not reach back to the floor"
+        case TakenOver():
+            return f"{who} finds {write}, which was carried here, decided as version {result.found}"
+        case Declined():
+            return f"{who} declines {write}: it is for another life of {who}"
+        case TakenBack():
+            why = "hears that it was declined" if result.is_declined else "waits no longer"
+            return f"{who} {why}, and takes {write} back"
+        case HeardAnswer():
+            return f"{who} hears what became of {write}: {result.answer.result.name}"
 
 
 def proposer(who: str, asked: object, result: object) -> str | None:
@@ -125,7 +188,10 @@ def request(asked: object) -> str:
         case Commit():
             return f"Commit {proposal(asked.proposal)}"
         case Select():
-            return "a new write"
+            writes = "+".join(write_id(each.proposal_id) for each in asked.writes)
+            return (
+                "a new write" if len(asked.writes) == 1 and not asked.writes[0].is_exposed else f"the writes {writes}"
+            )
         case Reserve():
             return "a retry"
         case Conclude():
@@ -140,6 +206,8 @@ def answer(result: object) -> str:
     match result:
         case HigherBallot():
             return f"HigherBallot {ballot(result.ballot)}"
+        case Unfolded():
+            return "what it knows"
         case AlreadyCommitted() | CommitConflict():
             return f"{type(result).__name__} {proposal(result.committed)}"
         case _:

@@ -84,6 +84,9 @@ class SmallWorld(Struct, frozen=True, kw_only=True):
         """Replica ids in the order of their columns: flow f lives at seat f, bystanders come last."""
         return self.homes + tuple(i for i in range(1, self.n + 1) if i not in self.homes)
 
+    def rules(self) -> "Rules":
+        return Rules(self)
+
 
 class Broken(Exception):
     """A rule of the protocol does not hold after this step."""
@@ -192,6 +195,10 @@ class Rules:
         if talk.restarts < self.world.restarts and not flow.reads:
             yield talk.after(f, Flow(home=flow.home, life=flow.life + 1)), column, (flow.home, None, Restarted())
 
+    def asides(self, _talk: Talk, _f: int, _column: Column) -> Iterator[tuple[Talk, Label]]:
+        """What may happen at a home beside its open round."""
+        yield from ()
+
     def begin(self, talk: Talk, f: int, column: Column) -> Iterator[Outcome]:
         """Proposer, step 1."""
         flow = talk.flows[f]
@@ -210,8 +217,8 @@ class Rules:
                     yield self.prepare(talk, f, Column(state, column.oks), op, result, base)
             case _:
                 assert column.state.committed is not None, "nothing else is answered at once"
-                label = (flow.home, op, result)
-                yield self.settled(talk, f, column.state.committed, label), column, label
+                decided = AlreadyCommitted(committed=column.state.committed)
+                yield from self.settled(talk, f, column, decided, (flow.home, op, result))
 
     def pending(self, flow: Flow) -> operations.PendingWrite:
         """a, b, c; and a2 for what A writes after a restart."""
@@ -229,8 +236,7 @@ class Rules:
             if isinstance(result, operations.Reserved) and may_prepare:
                 yield self.prepare(talk, f, Column(state, column.oks), op, result, base)
             elif isinstance(result, AlreadyCommitted):
-                label = (flow.home, op, result)
-                yield self.settled(talk, f, result.committed, label), column, label
+                yield from self.settled(talk, f, column, result, (flow.home, op, result))
 
     def prepare(
         self,
@@ -261,7 +267,7 @@ class Rules:
         elif request is not None and request.ballot.is_fast:
             yield from self.conclude(talk, f, column, request)
         elif request is not None:
-            yield self.decide(talk, f, column, request)
+            yield from self.decide(talk, f, column, request)
 
     def choose(
         self, talk: Talk, f: int, column: Column, request: Prepare, oks: Mapping[int, Ok | None]
@@ -272,17 +278,17 @@ class Rules:
             if chosen is None and flow.reads:
                 yield self.free(talk, f, column, quorum)
                 continue
-            accept = Accept(
-                key=KEY, epoch=self.epoch, ballot=request.ballot, proposal=chosen or self.mine(talk, f, request.base)
-            )
-            yield opened(talk, f, accept), column, (flow.home, Promises(quorum), Chosen(accept))
+            carried_on = (talk, chosen) if chosen is not None else self.own(talk, f, request.base)
+            accept = Accept(key=KEY, epoch=self.epoch, ballot=request.ballot, proposal=carried_on[1])
+            yield opened(carried_on[0], f, accept), column, (flow.home, Promises(quorum), Chosen(accept))
 
-    def mine(self, talk: Talk, f: int, base: int) -> Proposal:
+    def own(self, talk: Talk, f: int, base: int) -> tuple[Talk, Proposal]:
+        """What a proposer puts forward if the choice is free."""
         flow = talk.flows[f]
         committed = next((decided for decided in talk.decided if decided.version == base), None)
         folded = folding.fold((self.pending(flow),), committed, flow.home)
         assert isinstance(folded, operations.Fold), "a put is never refused"
-        return folded.proposal
+        return talk, folded.proposal
 
     def free(self, talk: Talk, f: int, column: Column, quorum: tuple[int, ...]) -> Outcome:
         """A reader ends with "nothing was chosen": wrong, if something was before it reserved its ballot."""
@@ -315,21 +321,25 @@ class Rules:
         state, result = self.at_home(flow, column, op)
         label = (flow.home, op, result)
         if isinstance(result, operations.Concluded):
-            yield self.settled(talk, f, request.proposal, label), Column(state, column.oks), label
+            decided = AlreadyCommitted(committed=request.proposal)
+            yield from self.settled(talk, f, Column(state, column.oks), decided, label)
         elif isinstance(result, AlreadyCommitted):
-            yield self.settled(talk, f, result.committed, label), column, label
+            yield from self.settled(talk, f, column, result, label)
 
-    def decide(self, talk: Talk, f: int, column: Column, request: Accept) -> Outcome:
+    def decide(self, talk: Talk, f: int, column: Column, request: Accept) -> Iterator[Outcome]:
         """Proposer, step 5 after a classic round."""
         flow = talk.flows[f]
         op = Commit(key=KEY, epoch=self.epoch, proposal=request.proposal)
         state, result = self.at_home(flow, column, op)
-        label = (flow.home, op, result)
-        return self.settled(talk, f, request.proposal, label), Column(state, column.oks), label
+        decided = AlreadyCommitted(committed=request.proposal)
+        yield from self.settled(talk, f, Column(state, column.oks), decided, (flow.home, op, result))
 
-    def settled(self, talk: Talk, f: int, committed: Proposal, label: Label) -> Talk:
+    def settled(
+        self, talk: Talk, f: int, column: Column, decision: AlreadyCommitted, label: Label
+    ) -> Iterator[Outcome]:
         """This is what the client is told, so it must be the same for all clients. A writer that lost a version goes on
         with the next, if there is one."""
+        committed = decision.committed
         for other in talk.decided:
             if other.version == committed.version and other != committed:
                 raise Broken(f"two values decided: {proposal(other)} and {proposal(committed)}", label)
@@ -338,7 +348,8 @@ class Rules:
         goes_on = lost and committed.version < self.world.versions
         commit = Commit(key=KEY, epoch=self.epoch, proposal=committed)
         decided = tuple(sorted({*talk.decided, committed}, key=lambda p: p.version))
-        return replace(talk.after(f, replace(flow, request=None, done=not goes_on), commit), decided=decided)
+        ended = talk.after(f, replace(flow, request=None, done=not goes_on), commit)
+        yield replace(ended, decided=decided), column, label
 
     def at_home(self, flow: Flow, column: Column, op: operations.KeyOp) -> tuple[KeyState, object]:
         state, result = lawful((flow.home, op, None), lambda: home.perform(column.state, op, self.config))

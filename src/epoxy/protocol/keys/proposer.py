@@ -55,6 +55,13 @@ class FoldIntent:
                 outcome = msgspec.structs.replace(outcome, path=path)
         pending.outcome = outcome
 
+    def leave_open(self) -> None:
+        """A new epoch ended the round before its instance was decided. Another replica may still finish the fold if it
+        was put forward, as if its writes were handed over (F6). Reservations are told who took the key, in any case."""
+        if self.offer is not None and self.offer.made:
+            for pending in self.offer.writes:
+                pending.handed_over = pending.handed_over or pending.write.mutable
+
     def fail(self, reason: str) -> None:
         """All that is open. What was never exposed will not take effect."""
         for pending in self.open:
@@ -87,6 +94,7 @@ def run_round(
     try:
         yield from (apply_news(intent, news, ctx) if news is not None else try_once(intent, ctx, selected))
     except EpochChanged as change:
+        intent.leave_open()
         ctx = yield from adopt(ctx, change)
     for pending in intent.open:
         pending.lost += 1
