@@ -105,7 +105,7 @@ class FoldRules(Rules):
         """Proposer, step 1."""
         flow = flow_of(talk, f)
         writes = tuple(self.pending_of(flow.item(number), flow.home) for number in numbers)
-        op = operations.Select(key=KEY, writes=writes, me=flow.home, epoch=self.epoch)
+        op = operations.Select(key=KEY, writes=writes, me=flow.home, epoch=self.epoch, insists=True)
         state, result = self.at_home(flow, column, op)
         label = (flow.home, op, result)
         begun = talk.after(f, replace(flow, under_way=numbers))

@@ -202,7 +202,7 @@ class Rules:
     def begin(self, talk: Talk, f: int, column: Column) -> Iterator[Outcome]:
         """Proposer, step 1."""
         flow = talk.flows[f]
-        op = operations.Select(key=KEY, writes=(self.pending(flow),), me=flow.home, epoch=self.epoch)
+        op = operations.Select(key=KEY, writes=(self.pending(flow),), me=flow.home, epoch=self.epoch, insists=True)
         state, result = self.at_home(flow, column, op)
         base = column.state.version
         match result:
@@ -231,7 +231,7 @@ class Rules:
         flow = talk.flows[f]
         may_prepare = len(talk.ballots) < self.world.recoveries
         for above in (NO_BALLOT, *talk.ballots) if may_prepare else (NO_BALLOT,):
-            op = operations.Reserve(key=KEY, base=base, above=above, me=flow.home, epoch=self.epoch)
+            op = operations.Reserve(key=KEY, base=base, above=above, me=flow.home, epoch=self.epoch, insists=True)
             state, result = self.at_home(flow, column, op)
             if isinstance(result, operations.Reserved) and may_prepare:
                 yield self.prepare(talk, f, Column(state, column.oks), op, result, base)

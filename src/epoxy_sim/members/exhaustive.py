@@ -236,7 +236,7 @@ class MembersSearch:
         """A first look at home, or another ballot."""
         config = self.configs[column.epoch]
         if flow.request is None and not flow.reads:
-            select = operations.Select(key=KEY, writes=(pending(flow),), me=flow.home, epoch=flow.epoch)
+            select = operations.Select(key=KEY, writes=(pending(flow),), me=flow.home, epoch=flow.epoch, insists=True)
             after, result = home.perform(column.state, select, config)
             if isinstance(result, operations.FastVote):
                 ballot = fast_ballot(flow.home)
@@ -250,7 +250,7 @@ class MembersSearch:
 
     def retry(self, state: State, f: int, flow: MembersFlow, column: MembersColumn) -> Iterator[Step]:
         for above in (NO_BALLOT, *self.rest(state).ballots):
-            reserve = operations.Reserve(key=KEY, base=0, above=above, me=flow.home, epoch=flow.epoch)
+            reserve = operations.Reserve(key=KEY, base=0, above=above, me=flow.home, epoch=flow.epoch, insists=True)
             after, result = home.perform(column.state, reserve, self.configs[column.epoch])
             if isinstance(result, operations.Reserved):
                 ask = Prepare(key=KEY, epoch=flow.epoch, ballot=result.ballot, base=0)

@@ -173,7 +173,7 @@ def vote_after_send(patch: pytest.MonkeyPatch) -> None:
 
 
 def ballot_used_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(local, "next_classic", lambda me, *_: Ballot(FIRST_CLASSIC_COUNTER, me))
+    patch.setattr(local, "next_classic", lambda me, *_, **__: Ballot(FIRST_CLASSIC_COUNTER, me))
 
 
 def no_behind(patch: pytest.MonkeyPatch) -> None:
@@ -345,8 +345,9 @@ class Walk:
 
     def at_home(self, me: int, op: LocalOp) -> object:
         assert isinstance(op, operations.KeyOp)
-        self.begun.add(me)
         after, result = local.perform(self.states[me], op, self.world.config)
+        if not isinstance(result, operations.Occupied):
+            self.begun.add(me)
         if isinstance(result, operations.Reserved):
             self.reserved.add((self.states[me].version, result.ballot))
         if len(self.reserved) <= self.world.recoveries:
