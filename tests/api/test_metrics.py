@@ -14,9 +14,10 @@ from epoxy.model.api import DiskUsage
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
-from epoxy.model.writes import Path
+from epoxy.model.writes import Path, Write
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import FREE_GUESSES, Guesses
+from epoxy.node.keys.driver import FoldCounts
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.node.report import Credentials
 from epoxy.store.row_kinds import RowKind
@@ -35,6 +36,10 @@ INTERFACE = {
     "epoxy_requests",
     "epoxy_refused",
     "epoxy_request_duration_seconds",
+    "epoxy_folds",
+    "epoxy_folded_writes",
+    "epoxy_carried_writes",
+    "epoxy_owner_hints",
     "epoxy_changelog_rows",
     "epoxy_changelog_bytes",
     "epoxy_disk_bytes",
@@ -165,6 +170,7 @@ def node_with(**attributes: Any) -> Any:
         "links": SimpleNamespace(rtt_ms=rtts.get),
         "ordered": engine,
         "failures": SimpleNamespace(count={}),
+        "driver": SimpleNamespace(counts=FoldCounts(), owners=()),
         "changelog_bytes": None,
         "disk_usage": lambda: None,
         "repaired": 0,
@@ -310,6 +316,32 @@ def test_a_node_has_everything_that_is_read_from_it() -> None:
     assert found["epoxy_replicas", (("status", "active"),)] == 3
     assert found["epoxy_invariant_violations_total", ()] == 0
     assert found["epoxy_refused_total", (("limit", "reads_in_flight"),)] == 0
+
+
+def test_a_fold_and_its_writes_are_counted() -> None:
+    """Three writes come while the first is decided; one of them is refused, and is in no decision."""
+    at = World(1)
+    put = Write(key=b"n", value=b"1", mutable=True)
+    add = Write(key=b"n", value=None, mutable=True, amount=1)
+    stale = Write(key=b"n", value=b"x", mutable=True, if_version=0)
+    for write in (put, add, stale, add):
+        at.node.write(write, at.outcomes.append)
+    for _ in range(3):
+        at.disk.sync()
+        at.clock.advance(10)
+    assert len(at.outcomes) == 4
+    found = samples(Metrics(at.node))
+    assert (found["epoxy_folds_total", ()], found["epoxy_folded_writes_total", ()]) == (1, 2)
+
+
+def test_what_is_carried_is_counted() -> None:
+    counts = FoldCounts()
+    counts.carried, counts.taken_back, counts.received, counts.declined = 4, 3, 2, 1
+    node = node_with(driver=SimpleNamespace(counts=counts, owners=("a", "b")))
+    found = samples(Metrics(node))
+    words = ("sent", "taken_back", "received", "declined")
+    assert [found["epoxy_carried_writes_total", (("what", word),)] for word in words] == [4, 3, 2, 1]
+    assert found["epoxy_owner_hints", ()] == 2
 
 
 def test_counters_observe_writes() -> None:

@@ -152,6 +152,12 @@ def certificates_left(node: Node) -> dict[str, float]:
     return {name: end - now_s for name, end in node.credentials().certificate_ends.items()}
 
 
+def carried_writes(node: Node) -> dict[str, int]:
+    counts = node.driver.counts
+    words = {"sent": counts.carried, "taken_back": counts.taken_back}
+    return words | {"received": counts.received, "declined": counts.declined}
+
+
 COUNTED: tuple[Family, ...] = (
     Family(COUNTER, "proposals", "Writes answered, by outcome and path", lambda c: c.proposals, ("result", "path")),
     Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda c: c.proposal_seconds),
@@ -169,6 +175,10 @@ COUNTED: tuple[Family, ...] = (
 OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "refused", "Requests refused, by the limit reached", lambda n: n.refused, ("limit",)),
     Family(COUNTER, "flow_failures", "Flows ended by an exception: a bug", lambda n: n.failures.count, ("flow",)),
+    Family(COUNTER, "folds", "Decisions of several writes, or of another node's", lambda n: n.driver.counts.folds),
+    Family(COUNTER, "folded_writes", "Writes in those decisions", lambda n: n.driver.counts.folded),
+    Family(COUNTER, "carried_writes", "Writes of a key that another node folds", carried_writes, ("what",)),
+    Family(GAUGE, "owner_hints", "Keys whose writes are carried to another node", lambda n: len(n.driver.owners)),
     Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", lambda n: n.feed.kept()),
     Family(GAUGE, "changelog_bytes", "Bytes of this replica's changelog", lambda n: n.changelog_bytes or 0),
     Family(GAUGE, "disk_bytes", "Of the data directory, and free beside it", disk_bytes, ("part",)),

@@ -62,6 +62,11 @@ class Proposal(Struct, frozen=True, kw_only=True, gc=False):
     def is_tombstone(self) -> bool:
         return self.value is None
 
+    @property
+    def is_fold(self) -> bool:
+        """Of several writes, or of another replica's."""
+        return self.folded != () or self.proposer != 0
+
 
 LEGACY_PROPOSAL_ID = ProposalId(0, 0)
 """Legacy values are older than proposal ids; no replica has id 0."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Accept, CarryAnswers
-from epoxy.model.records import MAX_FOLD_WRITES, KeyState, ProposalId
+from epoxy.model.records import MAX_FOLD_WRITES, KeyState, Proposal, ProposalId
 from epoxy.model.writes import Committed, Path, Refused
 from epoxy.node.keys.hand_overs import HandOvers
 from epoxy.node.keys.queued_write import QueuedWrite
@@ -169,7 +169,7 @@ class KeyQueue:
                 self._rival = decided.home
         owner, is_shared = driver.replica.me, bool(answered) and self._is_shared(answered)
         if is_shared:
-            owner = self._count(answered)
+            owner = self._count(answered, decided)
         if self._waiting or is_shared:
             self._soon(self._step_ms() if is_shared else 0)
         else:
@@ -180,10 +180,13 @@ class KeyQueue:
         """Whether others than one client write this key of late."""
         return len(entries) > 1 or entries[0].home > 0 or self._driver.owners.counts(self.key)
 
-    def _count(self, entries: list[QueuedWrite]) -> int:
+    def _count(self, entries: list[QueuedWrite], decided: Proposal | None) -> int:
         """Where the writes of a round come from. The replica that should fold the next ones."""
         driver = self._driver
         me = driver.replica.me
+        if decided is not None and decided.is_fold and decided.home == me:
+            driver.counts.folds += 1
+            driver.counts.folded += 1 + len(decided.folded)
         done = [entry.home or me for entry in entries if isinstance(entry.pending.outcome, Committed)]
         owner = driver.owners.folded(self.key, done)
         if owner != me:
