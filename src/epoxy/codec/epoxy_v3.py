@@ -216,7 +216,10 @@ def encode_proposal(out: list[bytes], record: Proposal) -> None:
     out.append(BYTES[1] if mutable else BYTES[0])
     out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
     encode_unsigned(out, proposal_id.nonce, 8)
-    encode_folded(out, folded)
+    if folded:
+        encode_folded(out, folded)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[proposer] if 0 <= proposer <= 0x7F else uint(proposer))
 
 
@@ -249,7 +252,11 @@ def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
     proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
-    folded, position = decode_folded(buffer, position)
+    if buffer[position]:
+        folded, position = decode_folded(buffer, position)
+    else:
+        folded = ()
+        position += 1
     proposer = buffer[position]
     position += 1
     if proposer > 0x7F:
@@ -307,7 +314,10 @@ def encode_settled(out: list[bytes], record: Settled) -> None:
     out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
     out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
     encode_unsigned(out, proposal_id.nonce, 8)
-    encode_folded(out, folded)
+    if folded:
+        encode_folded(out, folded)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
@@ -322,7 +332,11 @@ def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
     proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
-    folded, position = decode_folded(buffer, position)
+    if buffer[position]:
+        folded, position = decode_folded(buffer, position)
+    else:
+        folded = ()
+        position += 1
     if folded and version <= len(folded):
         raise InvalidValue("more writes than versions")
     return Settled(version=version, proposal_id=proposal_id, folded=folded), position
@@ -475,7 +489,10 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
-        encode_voters(out, previous)
+        if previous:
+            encode_voters(out, previous)
+        else:
+            out.append(BYTES[0])
     encode_quorum_policy(out, record.quorum_policy)
     out.append(BYTES[sealed] if 0 <= sealed <= 0x7F else uint(sealed))
     out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
@@ -496,7 +513,11 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
     flag = buffer[position]
     position += 1
     if flag == 1:
-        previous, position = decode_voters(buffer, position)
+        if buffer[position]:
+            previous, position = decode_voters(buffer, position)
+        else:
+            previous = ()
+            position += 1
     elif flag:
         raise wrong_flag(buffer, position - 1)
     quorum_policy, position = decode_quorum_policy(buffer, position)
@@ -570,7 +591,10 @@ def encode_compare(out: list[bytes], record: Compare) -> None:
     length = len(key)
     out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    encode_values(out, values)
+    if values:
+        encode_values(out, values)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[1] if absent else BYTES[0])
 
 
@@ -581,7 +605,11 @@ def decode_compare(buffer: bytes, position: int) -> tuple[Compare, int]:
         length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
-    values, position = decode_values(buffer, position)
+    if buffer[position]:
+        values, position = decode_values(buffer, position)
+    else:
+        values = ()
+        position += 1
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -777,17 +805,45 @@ def encode_txn(out: list[bytes], record: Txn) -> None:
     reads = record.reads
     if not (compares or then or otherwise or reads):
         raise InvalidValue("a transaction names at least one key")
-    encode_compares(out, compares)
-    encode_operations(out, then)
-    encode_operations(out, otherwise)
-    encode_keys(out, reads)
+    if compares:
+        encode_compares(out, compares)
+    else:
+        out.append(BYTES[0])
+    if then:
+        encode_operations(out, then)
+    else:
+        out.append(BYTES[0])
+    if otherwise:
+        encode_operations(out, otherwise)
+    else:
+        out.append(BYTES[0])
+    if reads:
+        encode_keys(out, reads)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_txn(buffer: bytes, position: int) -> tuple[Txn, int]:
-    compares, position = decode_compares(buffer, position)
-    then, position = decode_operations(buffer, position)
-    otherwise, position = decode_operations(buffer, position)
-    reads, position = decode_keys(buffer, position)
+    if buffer[position]:
+        compares, position = decode_compares(buffer, position)
+    else:
+        compares = ()
+        position += 1
+    if buffer[position]:
+        then, position = decode_operations(buffer, position)
+    else:
+        then = ()
+        position += 1
+    if buffer[position]:
+        otherwise, position = decode_operations(buffer, position)
+    else:
+        otherwise = ()
+        position += 1
+    if buffer[position]:
+        reads, position = decode_keys(buffer, position)
+    else:
+        reads = ()
+        position += 1
     if not (compares or then or otherwise or reads):
         raise InvalidValue("a transaction names at least one key")
     return Txn(compares=compares, then=then, otherwise=otherwise, reads=reads), position
@@ -867,13 +923,29 @@ def decode_instance_ids(buffer: bytes, position: int) -> tuple[tuple[InstanceId,
 
 
 def encode_deps(out: list[bytes], record: Deps) -> None:
-    encode_ends(out, record.upto)
-    encode_instance_ids(out, record.also)
+    upto = record.upto
+    also = record.also
+    if upto:
+        encode_ends(out, upto)
+    else:
+        out.append(BYTES[0])
+    if also:
+        encode_instance_ids(out, also)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_deps(buffer: bytes, position: int) -> tuple[Deps, int]:
-    upto, position = decode_ends(buffer, position)
-    also, position = decode_instance_ids(buffer, position)
+    if buffer[position]:
+        upto, position = decode_ends(buffer, position)
+    else:
+        upto = ()
+        position += 1
+    if buffer[position]:
+        also, position = decode_instance_ids(buffer, position)
+    else:
+        also = ()
+        position += 1
     return Deps(upto=upto, also=also), position
 
 
@@ -1115,7 +1187,10 @@ def encode_term(out: list[bytes], record: Term) -> None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
-        encode_voters(out, voters)
+        if voters:
+            encode_voters(out, voters)
+        else:
+            out.append(BYTES[0])
     encode_quorum_policy(out, record.policy)
     out.append(BYTES[1] if record.ending else BYTES[0])
 
@@ -1129,7 +1204,11 @@ def decode_term(buffer: bytes, position: int) -> tuple[Term, int]:
     flag = buffer[position]
     position += 1
     if flag == 1:
-        voters, position = decode_voters(buffer, position)
+        if buffer[position]:
+            voters, position = decode_voters(buffer, position)
+        else:
+            voters = ()
+            position += 1
     elif flag:
         raise wrong_flag(buffer, position - 1)
     policy, position = decode_quorum_policy(buffer, position)
@@ -1142,11 +1221,19 @@ def decode_term(buffer: bytes, position: int) -> tuple[Term, int]:
 
 
 def encode_term_end(out: list[bytes], record: TermEnd) -> None:
-    encode_ends(out, record.ends)
+    ends = record.ends
+    if ends:
+        encode_ends(out, ends)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_term_end(buffer: bytes, position: int) -> tuple[TermEnd, int]:
-    ends, position = decode_ends(buffer, position)
+    if buffer[position]:
+        ends, position = decode_ends(buffer, position)
+    else:
+        ends = ()
+        position += 1
     return TermEnd(ends=ends), position
 
 
@@ -1376,9 +1463,17 @@ def decode_waiting(buffer: bytes, position: int) -> tuple[Waiting, int]:
 
 def encode_catchup(out: list[bytes], record: Catchup) -> None:
     sender = record.sender
+    executed = record.executed
+    known = record.known
     out.append(BYTES[sender] if 0 <= sender <= 0x7F else uint(sender))
-    encode_ends(out, record.executed)
-    encode_ends(out, record.known)
+    if executed:
+        encode_ends(out, executed)
+    else:
+        out.append(BYTES[0])
+    if known:
+        encode_ends(out, known)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
@@ -1386,8 +1481,16 @@ def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
     position += 1
     if sender > 0x7F:
         sender, position = decode_uint(buffer, position - 1)
-    executed, position = decode_ends(buffer, position)
-    known, position = decode_ends(buffer, position)
+    if buffer[position]:
+        executed, position = decode_ends(buffer, position)
+    else:
+        executed = ()
+        position += 1
+    if buffer[position]:
+        known, position = decode_ends(buffer, position)
+    else:
+        known = ()
+        position += 1
     return Catchup(sender=sender, executed=executed, known=known), position
 
 
@@ -1508,11 +1611,19 @@ def decode_in_term(buffer: bytes, position: int) -> tuple[InTerm, int]:
 
 
 def encode_pre_accept_ok(out: list[bytes], record: PreAcceptOk) -> None:
-    encode_instance_ids(out, record.also)
+    also = record.also
+    if also:
+        encode_instance_ids(out, also)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_pre_accept_ok(buffer: bytes, position: int) -> tuple[PreAcceptOk, int]:
-    also, position = decode_instance_ids(buffer, position)
+    if buffer[position]:
+        also, position = decode_instance_ids(buffer, position)
+    else:
+        also = ()
+        position += 1
     return PreAcceptOk(also=also), position
 
 
@@ -1568,11 +1679,19 @@ def decode_rivals(buffer: bytes, position: int) -> tuple[tuple[Rival, ...], int]
 
 
 def encode_validate_ok(out: list[bytes], record: ValidateOk) -> None:
-    encode_rivals(out, record.rivals)
+    rivals = record.rivals
+    if rivals:
+        encode_rivals(out, rivals)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_validate_ok(buffer: bytes, position: int) -> tuple[ValidateOk, int]:
-    rivals, position = decode_rivals(buffer, position)
+    if buffer[position]:
+        rivals, position = decode_rivals(buffer, position)
+    else:
+        rivals = ()
+        position += 1
     return ValidateOk(rivals=rivals), position
 
 
@@ -1626,14 +1745,30 @@ def decode_commits(buffer: bytes, position: int) -> tuple[tuple[OrderedCommit, .
 
 
 def encode_missed(out: list[bytes], record: Missed) -> None:
-    encode_ends(out, record.executed)
-    encode_commits(out, record.commits)
+    executed = record.executed
+    commits = record.commits
+    if executed:
+        encode_ends(out, executed)
+    else:
+        out.append(BYTES[0])
+    if commits:
+        encode_commits(out, commits)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
-    executed, position = decode_ends(buffer, position)
-    commits, position = decode_commits(buffer, position)
+    if buffer[position]:
+        executed, position = decode_ends(buffer, position)
+    else:
+        executed = ()
+        position += 1
+    if buffer[position]:
+        commits, position = decode_commits(buffer, position)
+    else:
+        commits = ()
+        position += 1
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -1643,20 +1778,36 @@ def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
 
 
 def encode_sealed(out: list[bytes], record: Sealed) -> None:
-    encode_ends(out, record.ends)
+    ends = record.ends
+    if ends:
+        encode_ends(out, ends)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_sealed(buffer: bytes, position: int) -> tuple[Sealed, int]:
-    ends, position = decode_ends(buffer, position)
+    if buffer[position]:
+        ends, position = decode_ends(buffer, position)
+    else:
+        ends = ()
+        position += 1
     return Sealed(ends=ends), position
 
 
 def encode_ended(out: list[bytes], record: Ended) -> None:
-    encode_ends(out, record.ends)
+    ends = record.ends
+    if ends:
+        encode_ends(out, ends)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_ended(buffer: bytes, position: int) -> tuple[Ended, int]:
-    ends, position = decode_ends(buffer, position)
+    if buffer[position]:
+        ends, position = decode_ends(buffer, position)
+    else:
+        ends = ()
+        position += 1
     return Ended(ends=ends), position
 
 
@@ -2278,13 +2429,21 @@ def decode_read_ok(buffer: bytes, position: int) -> tuple[ReadOk, int]:
 
 
 def encode_already_committed(out: list[bytes], record: AlreadyCommitted) -> None:
+    lineage = record.lineage
     encode_proposal(out, record.committed)
-    encode_lineage(out, record.lineage)
+    if lineage:
+        encode_lineage(out, lineage)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_already_committed(buffer: bytes, position: int) -> tuple[AlreadyCommitted, int]:
     committed, position = decode_proposal(buffer, position)
-    lineage, position = decode_lineage(buffer, position)
+    if buffer[position]:
+        lineage, position = decode_lineage(buffer, position)
+    else:
+        lineage = ()
+        position += 1
     return AlreadyCommitted(committed=committed, lineage=lineage), position
 
 
@@ -2329,12 +2488,20 @@ def decode_declined_ids(buffer: bytes, position: int) -> tuple[tuple[ProposalId,
 
 
 def encode_carry_ok(out: list[bytes], record: CarryOk) -> None:
-    encode_declined_ids(out, record.declined)
+    declined = record.declined
+    if declined:
+        encode_declined_ids(out, declined)
+    else:
+        out.append(BYTES[0])
     encode_unsigned(out, record.life, 8)
 
 
 def decode_carry_ok(buffer: bytes, position: int) -> tuple[CarryOk, int]:
-    declined, position = decode_declined_ids(buffer, position)
+    if buffer[position]:
+        declined, position = decode_declined_ids(buffer, position)
+    else:
+        declined = ()
+        position += 1
     life = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     return CarryOk(declined=declined, life=life), position
@@ -2437,9 +2604,11 @@ def decode_stamps(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]
 def encode_inspected(out: list[bytes], record: Inspected) -> None:
     epoch = record.epoch
     committed = record.committed
+    lineage = record.lineage
     promised = record.promised
     vote = record.vote
     cached = record.cached
+    changelog = record.changelog
     promised_counter = promised.counter
     promised_replica_id = promised.replica_id
     if promised_counter == 0 and promised_replica_id != 0:
@@ -2450,7 +2619,10 @@ def encode_inspected(out: list[bytes], record: Inspected) -> None:
     else:
         out.append(BYTES[1])
         encode_proposal(out, committed)
-    encode_lineage(out, record.lineage)
+    if lineage:
+        encode_lineage(out, lineage)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[promised_counter] if 0 <= promised_counter <= 0x7F else uint(promised_counter))
     out.append(BYTES[promised_replica_id] if 0 <= promised_replica_id <= 0x7F else uint(promised_replica_id))
     if vote is None:
@@ -2463,7 +2635,10 @@ def encode_inspected(out: list[bytes], record: Inspected) -> None:
     else:
         out.append(BYTES[1])
         encode_proposal(out, cached)
-    encode_stamps(out, record.changelog)
+    if changelog:
+        encode_stamps(out, changelog)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
@@ -2478,7 +2653,11 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
         committed, position = decode_proposal(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    lineage, position = decode_lineage(buffer, position)
+    if buffer[position]:
+        lineage, position = decode_lineage(buffer, position)
+    else:
+        lineage = ()
+        position += 1
     promised_counter = buffer[position]
     position += 1
     if promised_counter > 0x7F:
@@ -2504,7 +2683,11 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
         cached, position = decode_proposal(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    changelog, position = decode_stamps(buffer, position)
+    if buffer[position]:
+        changelog, position = decode_stamps(buffer, position)
+    else:
+        changelog = ()
+        position += 1
     record = Inspected(
         epoch=epoch,
         committed=committed,
@@ -2696,9 +2879,13 @@ def decode_replies(buffer: bytes, position: int) -> tuple[tuple[Reply, ...], int
 def encode_peer_request(out: list[bytes], record: PeerRequest) -> None:
     sender = record.sender
     recipient = record.recipient
+    requests = record.requests
     out.append(BYTES[sender] if 0 <= sender <= 0x7F else uint(sender))
     out.append(BYTES[recipient] if 0 <= recipient <= 0x7F else uint(recipient))
-    encode_requests(out, record.requests)
+    if requests:
+        encode_requests(out, requests)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_peer_request(buffer: bytes, position: int) -> tuple[PeerRequest, int]:
@@ -2710,16 +2897,28 @@ def decode_peer_request(buffer: bytes, position: int) -> tuple[PeerRequest, int]
     position += 1
     if recipient > 0x7F:
         recipient, position = decode_uint(buffer, position - 1)
-    requests, position = decode_requests(buffer, position)
+    if buffer[position]:
+        requests, position = decode_requests(buffer, position)
+    else:
+        requests = ()
+        position += 1
     return PeerRequest(sender=sender, recipient=recipient, requests=requests), position
 
 
 def encode_peer_response(out: list[bytes], record: PeerResponse) -> None:
-    encode_replies(out, record.replies)
+    replies = record.replies
+    if replies:
+        encode_replies(out, replies)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_peer_response(buffer: bytes, position: int) -> tuple[PeerResponse, int]:
-    replies, position = decode_replies(buffer, position)
+    if buffer[position]:
+        replies, position = decode_replies(buffer, position)
+    else:
+        replies = ()
+        position += 1
     return PeerResponse(replies=replies), position
 
 
@@ -2899,6 +3098,7 @@ def decode_stretches(buffer: bytes, position: int) -> tuple[tuple[Stretch, ...],
 def encode_values_read(out: list[bytes], record: ValuesRead) -> None:
     epoch = record.epoch
     after = record.after
+    held = record.held
     out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
     if after is None:
         out.append(BYTES[0])
@@ -2907,7 +3107,10 @@ def encode_values_read(out: list[bytes], record: ValuesRead) -> None:
         length = len(after)
         out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(after)
-    encode_stretches(out, record.held)
+    if held:
+        encode_stretches(out, held)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_values_read(buffer: bytes, position: int) -> tuple[ValuesRead, int]:
@@ -2927,7 +3130,11 @@ def decode_values_read(buffer: bytes, position: int) -> tuple[ValuesRead, int]:
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    held, position = decode_stretches(buffer, position)
+    if buffer[position]:
+        held, position = decode_stretches(buffer, position)
+    else:
+        held = ()
+        position += 1
     return ValuesRead(epoch=epoch, after=after, held=held), position
 
 
@@ -3019,6 +3226,7 @@ def decode_votes_read(buffer: bytes, position: int) -> tuple[VotesRead, int]:
 
 def encode_held_read(out: list[bytes], record: HeldRead) -> None:
     after = record.after
+    held = record.held
     if after is None:
         out.append(BYTES[0])
     else:
@@ -3026,7 +3234,10 @@ def encode_held_read(out: list[bytes], record: HeldRead) -> None:
         length = len(after)
         out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(after)
-    encode_stretches(out, record.held)
+    if held:
+        encode_stretches(out, held)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_held_read(buffer: bytes, position: int) -> tuple[HeldRead, int]:
@@ -3042,7 +3253,11 @@ def decode_held_read(buffer: bytes, position: int) -> tuple[HeldRead, int]:
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    held, position = decode_stretches(buffer, position)
+    if buffer[position]:
+        held, position = decode_stretches(buffer, position)
+    else:
+        held = ()
+        position += 1
     return HeldRead(after=after, held=held), position
 
 
@@ -3134,8 +3349,12 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
 
 
 def encode_snapshot_page(out: list[bytes], record: SnapshotPage) -> None:
+    entries = record.entries
     encode_unsigned(out, record.store, 8)
-    encode_entries(out, record.entries)
+    if entries:
+        encode_entries(out, entries)
+    else:
+        out.append(BYTES[0])
     encode_fixed(out, record.cursor, 10)
     out.append(BYTES[1] if record.more else BYTES[0])
 
@@ -3143,7 +3362,11 @@ def encode_snapshot_page(out: list[bytes], record: SnapshotPage) -> None:
 def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, int]:
     store = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
-    entries, position = decode_entries(buffer, position)
+    if buffer[position]:
+        entries, position = decode_entries(buffer, position)
+    else:
+        entries = ()
+        position += 1
     cursor, position = decode_fixed(buffer, position, 10)
     flag = buffer[position]
     if flag > 1:
@@ -3154,13 +3377,21 @@ def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, in
 
 
 def encode_changelog_page(out: list[bytes], record: ChangelogPage) -> None:
-    encode_entries(out, record.entries)
+    entries = record.entries
+    if entries:
+        encode_entries(out, entries)
+    else:
+        out.append(BYTES[0])
     encode_fixed(out, record.cursor, 10)
     out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_changelog_page(buffer: bytes, position: int) -> tuple[ChangelogPage, int]:
-    entries, position = decode_entries(buffer, position)
+    if buffer[position]:
+        entries, position = decode_entries(buffer, position)
+    else:
+        entries = ()
+        position += 1
     cursor, position = decode_fixed(buffer, position, 10)
     flag = buffer[position]
     if flag > 1:
@@ -3209,12 +3440,20 @@ def decode_unsettled_keys(buffer: bytes, position: int) -> tuple[tuple[Unsettled
 
 
 def encode_unsettled_page(out: list[bytes], record: UnsettledPage) -> None:
-    encode_unsettled_keys(out, record.keys)
+    keys = record.keys
+    if keys:
+        encode_unsettled_keys(out, keys)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_unsettled_page(buffer: bytes, position: int) -> tuple[UnsettledPage, int]:
-    keys, position = decode_unsettled_keys(buffer, position)
+    if buffer[position]:
+        keys, position = decode_unsettled_keys(buffer, position)
+    else:
+        keys = ()
+        position += 1
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -3225,12 +3464,16 @@ def decode_unsettled_page(buffer: bytes, position: int) -> tuple[UnsettledPage, 
 
 def encode_member_status(out: list[bytes], record: MemberStatus) -> None:
     epoch = record.epoch
+    sources = record.sources
     keys = record.keys
     copied = record.copied
     source = record.source
     encode_unsigned(out, record.identity, 8)
     out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
-    encode_voters(out, record.sources)
+    if sources:
+        encode_voters(out, sources)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[1] if record.synced else BYTES[0])
     out.append(BYTES[keys] if 0 <= keys <= 0x7F else uint(keys))
     out.append(BYTES[copied] if 0 <= copied <= 0x7F else uint(copied))
@@ -3244,7 +3487,11 @@ def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, in
     position += 1
     if epoch > 0x7F:
         epoch, position = decode_uint(buffer, position - 1)
-    sources, position = decode_voters(buffer, position)
+    if buffer[position]:
+        sources, position = decode_voters(buffer, position)
+    else:
+        sources = ()
+        position += 1
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -3329,9 +3576,17 @@ def decode_places(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
 
 
 def encode_values_page(out: list[bytes], record: ValuesPage) -> None:
+    differing = record.differing
+    pairs = record.pairs
     through = record.through
-    encode_places(out, record.differing)
-    encode_pairs(out, record.pairs)
+    if differing:
+        encode_places(out, differing)
+    else:
+        out.append(BYTES[0])
+    if pairs:
+        encode_pairs(out, pairs)
+    else:
+        out.append(BYTES[0])
     if through is None:
         out.append(BYTES[0])
     else:
@@ -3342,8 +3597,16 @@ def encode_values_page(out: list[bytes], record: ValuesPage) -> None:
 
 
 def decode_values_page(buffer: bytes, position: int) -> tuple[ValuesPage, int]:
-    differing, position = decode_places(buffer, position)
-    pairs, position = decode_pairs(buffer, position)
+    if buffer[position]:
+        differing, position = decode_places(buffer, position)
+    else:
+        differing = ()
+        position += 1
+    if buffer[position]:
+        pairs, position = decode_pairs(buffer, position)
+    else:
+        pairs = ()
+        position += 1
     through: bytes | None = None
     flag = buffer[position]
     position += 1
@@ -3390,12 +3653,20 @@ def decode_kept_ones(buffer: bytes, position: int) -> tuple[tuple[Kept, ...], in
 
 
 def encode_kept_page(out: list[bytes], record: KeptPage) -> None:
-    encode_kept_ones(out, record.kept)
+    kept = record.kept
+    if kept:
+        encode_kept_ones(out, kept)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_kept_page(buffer: bytes, position: int) -> tuple[KeptPage, int]:
-    kept, position = decode_kept_ones(buffer, position)
+    if buffer[position]:
+        kept, position = decode_kept_ones(buffer, position)
+    else:
+        kept = ()
+        position += 1
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -3405,8 +3676,12 @@ def decode_kept_page(buffer: bytes, position: int) -> tuple[KeptPage, int]:
 
 
 def encode_held_page(out: list[bytes], record: HeldPage) -> None:
+    entries = record.entries
     through = record.through
-    encode_entries(out, record.entries)
+    if entries:
+        encode_entries(out, entries)
+    else:
+        out.append(BYTES[0])
     if through is None:
         out.append(BYTES[0])
     else:
@@ -3417,7 +3692,11 @@ def encode_held_page(out: list[bytes], record: HeldPage) -> None:
 
 
 def decode_held_page(buffer: bytes, position: int) -> tuple[HeldPage, int]:
-    entries, position = decode_entries(buffer, position)
+    if buffer[position]:
+        entries, position = decode_entries(buffer, position)
+    else:
+        entries = ()
+        position += 1
     through: bytes | None = None
     flag = buffer[position]
     position += 1
@@ -3435,8 +3714,12 @@ def decode_held_page(buffer: bytes, position: int) -> tuple[HeldPage, int]:
 
 def encode_frontier(out: list[bytes], record: Frontier) -> None:
     term = record.term
+    slots = record.slots
     out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
-    encode_ends(out, record.slots)
+    if slots:
+        encode_ends(out, slots)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_frontier(buffer: bytes, position: int) -> tuple[Frontier, int]:
@@ -3444,7 +3727,11 @@ def decode_frontier(buffer: bytes, position: int) -> tuple[Frontier, int]:
     position += 1
     if term > 0x7F:
         term, position = decode_uint(buffer, position - 1)
-    slots, position = decode_ends(buffer, position)
+    if buffer[position]:
+        slots, position = decode_ends(buffer, position)
+    else:
+        slots = ()
+        position += 1
     return Frontier(term=term, slots=slots), position
 
 
@@ -3491,12 +3778,20 @@ def decode_actor_rows(buffer: bytes, position: int) -> tuple[tuple[ActorRow, ...
 
 
 def encode_actors_page(out: list[bytes], record: ActorsPage) -> None:
-    encode_actor_rows(out, record.rows)
+    rows = record.rows
+    if rows:
+        encode_actor_rows(out, rows)
+    else:
+        out.append(BYTES[0])
     out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_actors_page(buffer: bytes, position: int) -> tuple[ActorsPage, int]:
-    rows, position = decode_actor_rows(buffer, position)
+    if buffer[position]:
+        rows, position = decode_actor_rows(buffer, position)
+    else:
+        rows = ()
+        position += 1
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -3636,13 +3931,21 @@ def decode_change_request(buffer: bytes, position: int) -> tuple[ChangeRequest, 
 
 
 def encode_committed_record(out: list[bytes], record: CommittedRecord) -> None:
+    lineage = record.lineage
     encode_proposal(out, record.committed)
-    encode_lineage(out, record.lineage)
+    if lineage:
+        encode_lineage(out, lineage)
+    else:
+        out.append(BYTES[0])
 
 
 def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedRecord, int]:
     committed, position = decode_proposal(buffer, position)
-    lineage, position = decode_lineage(buffer, position)
+    if buffer[position]:
+        lineage, position = decode_lineage(buffer, position)
+    else:
+        lineage = ()
+        position += 1
     return CommittedRecord(committed=committed, lineage=lineage), position
 
 

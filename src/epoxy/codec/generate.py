@@ -1,10 +1,10 @@
 """Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v3.py`.
 
 One pair of functions for each named type, with statements for each field in turn: no table is consulted and no type is
-inspected while encoding or decoding. Calls are slow in Python, so the short forms of numbers and lengths are inline,
-and a record of numbers alone is inline in the record that holds it. An encoder appends pieces to a list, which is the
-cheapest way, compiled or not; `wire` joins them. The result is committed, so that it is read, type-checked and compared
-like other code.
+inspected while encoding or decoding. Calls are slow in Python, so the short forms of numbers and lengths are inline, a
+record of numbers alone is inline in the record that holds it, and so is an empty list. An encoder appends pieces to a
+list, which is the cheapest way, compiled or not; `wire` joins them. The result is committed, so that it is read,
+type-checked and compared like other code.
 
 The generator also compares the schema with the model: same fields in the same order, same members.
 """
@@ -336,6 +336,9 @@ class Generator:
             case Named(reference):
                 definition = self.known[reference]
                 return self.encode(definition.type, value, definition.limit, reference)
+            case List() if limit is not None and not limit.low:
+                full = indented([f"encode_{snake(name)}(out, {value})"])
+                return [f"if {value}:", *full, "else:", "    out.append(BYTES[0])"]
             case _:
                 return [f"encode_{snake(name)}(out, {value})"]
 
@@ -399,6 +402,10 @@ class Generator:
             case Named(reference):
                 definition = self.known[reference]
                 return self.decode(definition.type, target, definition.limit, reference)
+            case List() if limit is not None and not limit.low:
+                full = indented([f"{target}, position = decode_{snake(name)}(buffer, position)"])
+                empty = indented([f"{target} = ()", "position += 1"])
+                return ["if buffer[position]:", *full, "else:", *empty]
             case _:
                 return [f"{target}, position = decode_{snake(name)}(buffer, position)"]
 

@@ -2,6 +2,7 @@
 another replica folds the writes of this key, they are carried there."""
 
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ seconds."""
 MAX_CARRIED = 256
 """Writes of one key that are under way to its owner."""
 
+NONE_CARRIED: Mapping[ProposalId, QueuedWrite] = {}
+
 GATHER_MS = 1.0
 """While a Carry is under way, the next one leaves this much later, with what has come by then."""
 
@@ -47,8 +50,8 @@ class KeyQueue:
     __slots__ = (
         "_began_ms",
         "_driver",
+        "_hand_overs",
         "_is_awaited",
-        "_out",
         "_prepares",
         "_rival",
         "_round",
@@ -69,7 +72,7 @@ class KeyQueue:
         self._prepares = 0
         self._rival: int | None = None
         """The replica that won the last round from this one."""
-        self._out = HandOvers(driver, self)
+        self._hand_overs: HandOvers | None = None
         self.held: set[ProposalId] = set()
         """Ids of writes that were carried here and have no answer yet."""
 
@@ -92,7 +95,7 @@ class KeyQueue:
         if entry.home:
             self.held.add(entry.pending.proposal_id)
         if self._round is None:
-            self._soon(GATHER_MS if self._out.carried and not entry.home else 0)
+            self._soon(GATHER_MS if self._carried and not entry.home else 0)
         return True
 
     @property
@@ -138,9 +141,9 @@ class KeyQueue:
         return begun
 
     def _rest(self) -> None:
-        if self._waiting and not self._out.carried:
+        if self._waiting and not self._carried:
             self._soon(0)
-        elif not self._waiting and not self._out.carried and self._round is None:
+        elif not self._waiting and not self._carried and self._round is None:
             self._driver.forget(self)
 
     # Rounds
@@ -159,7 +162,8 @@ class KeyQueue:
         assert ended is not None, "a round ends once"
         self._round, self._under_way = None, []
         self._prepares += ended.prepares
-        entries = self._out.without_awaited(entries)
+        if self._hand_overs is not None:
+            entries = self._hand_overs.without_awaited(entries)
         lost = [entry for entry in entries if entry.pending.outcome is None]
         answered = [entry for entry in entries if entry.pending.outcome is not None] if lost else entries
         decided = intent.decided
@@ -237,13 +241,19 @@ class KeyQueue:
         owner = rival if rival is not None else driver.owners.of(self.key, driver.clock.now_ms())
         return owner if owner != driver.replica.me and owner in driver.replica.config.voters else None
 
+    @property
+    def _carried(self) -> Mapping[ProposalId, QueuedWrite]:
+        return self._hand_overs.carried if self._hand_overs is not None else NONE_CARRIED
+
     def _carry(self, owner: int) -> None:
         """Hand the writes that wait to the owner."""
-        free = min(MAX_FOLD_WRITES, MAX_CARRIED - len(self._out.carried))
+        if self._hand_overs is None:
+            self._hand_overs = HandOvers(self._driver, self)
+        free = min(MAX_FOLD_WRITES, MAX_CARRIED - len(self._carried))
         entries = [entry for entry in self._waiting if entry.may_be_carried][: max(0, free)]
         entries = self._begin(entries[: room(entry.pending for entry in entries)])
         if entries:
-            self._out.send(owner, entries)
+            self._hand_overs.send(owner, entries)
             if any(entry.may_be_carried for entry in self._waiting):
                 self._soon(GATHER_MS)
 
@@ -261,7 +271,9 @@ class KeyQueue:
         """The owner's answers to writes that were carried to it."""
         driver = self._driver
         driver.owners.believe(self.key, message.owner, driver.clock.now_ms())
-        done = self._out.answered(message, chain(self._waiting, self._under_way))
+        if self._hand_overs is None:
+            return
+        done = self._hand_overs.answered(message, chain(self._waiting, self._under_way))
         if self._waiting and self._round is None:
             self._soon(0)
         self._rest()
@@ -279,7 +291,7 @@ class KeyQueue:
         assert decided is not None
         if self._round is not None:
             self._round.learned(after)
-        for entry in chain(self._waiting, self._out.carried.values()):
+        for entry in chain(self._waiting, self._carried.values()):
             pending = entry.pending
             if not NOT_EXPOSED < pending.floor < decided.version or entry.found is not None:
                 continue

@@ -50,9 +50,12 @@ def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState
 
 def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
     """Proposer, step 1: one transaction reads the state, checks the preconditions and votes."""
-    if state.committed is not None and any(may_be_decided(each, state.version) for each in op.writes):
-        return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
-    folded = fold(op.writes, state.committed, op.me)
+    committed = state.committed
+    if committed is not None:
+        for pending in op.writes:
+            if may_be_decided(pending, committed.version):
+                return state, AlreadyCommitted(committed=committed, lineage=state.lineage)
+    folded = fold(op.writes, committed, op.me)
     if isinstance(folded, Unfolded):
         return state, folded
     if not state.is_untouched or not may_be_fast(config):
