@@ -175,6 +175,8 @@ def node_with(**attributes: Any) -> Any:
         "disk_usage": lambda: None,
         "repaired": 0,
         "refused": {},
+        "read_hedges": 0,
+        "quorum": SimpleNamespace(is_lost=False),
         "violations": 0,
         "gate": None,
         "scrubber": None,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epoxy import Client, OutcomeUnknown
+from epoxy import Client, OutcomeUnknown, Unavailable
 from epoxy_sim.history import Operation, Unknown
 from tests.end_to_end.load import Load
 from tests.end_to_end.recorder import Recorder, judge
@@ -53,8 +53,11 @@ def test_without_a_majority_nothing_is_written_and_what_is_known_is_read(tmp_pat
         order(cluster, "cut", west.datacenter)
         order(cluster, "cut", north.datacenter)
         for node in cluster.nodes:
-            with Client(node.url, timeout=3.0) as client, pytest.raises(OutcomeUnknown):
+            with Client(node.url, timeout=3.0) as client, pytest.raises((OutcomeUnknown, Unavailable)):
                 client.reserve(b"fresh", node.datacenter)
+        for node in cluster.nodes:
+            with Client(node.url) as client, pytest.raises(Unavailable, match="no_quorum"):
+                client.reserve(b"never", node.datacenter)
         with east.client() as client:
             assert client.get(b"known") == b"v"
         order(cluster, "heal", west.datacenter)

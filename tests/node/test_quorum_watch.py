@@ -99,6 +99,7 @@ def test_what_was_not_put_forward_is_refused_definitely_and_at_once() -> None:
     assert world.reads == [READ_WITHOUT_QUORUM]
     assert answers == [TxnRefused(reason=NO_QUORUM.reason)]
     assert world.links.sent == []
+    assert world.node.refused["no_quorum"] == 3
 
 
 def test_it_serves_at_once_when_links_return() -> None:

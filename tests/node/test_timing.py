@@ -121,6 +121,7 @@ def test_a_replica_that_owes_an_answer_for_too_long_is_asked_last() -> None:
     world.clock.advance(MEASURE_AGAIN_MS)
     world.node.driver.silence()
     assert world.node.driver.timing.near == (D, E, C, B)
+    assert world.node.read_hedges == 2
     world.links.waits = {B: 80.0}
     assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=73.0).near == (D, B, E, C)
 

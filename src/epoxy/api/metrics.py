@@ -174,6 +174,8 @@ COUNTED: tuple[Family, ...] = (
 
 OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "refused", "Requests refused, by the limit reached", lambda n: n.refused, ("limit",)),
+    Family(COUNTER, "read_hedges", "Reads that asked more than the nearest quorum", lambda n: n.read_hedges),
+    Family(GAUGE, "quorum_lost", "1 while too few peers are within reach, else 0", lambda n: int(n.quorum.is_lost)),
     Family(COUNTER, "flow_failures", "Flows ended by an exception: a bug", lambda n: n.failures.count, ("flow",)),
     Family(COUNTER, "folds", "Decisions of several writes, or of another node's", lambda n: n.driver.counts.folds),
     Family(COUNTER, "folded_writes", "Writes in those decisions", lambda n: n.driver.counts.folded),

@@ -17,13 +17,21 @@ READ_WITHOUT_QUORUM = ReadFailed(reason=WORDS)
 
 
 class QuorumWatch:
-    """`is_lost` is as old as the last `look`."""
+    """`is_lost` is as old as the last `look`. `refused`: requests turned away without a quorum."""
 
     def __init__(self, me: int, config: Callable[[], ClusterConfig], links: Links) -> None:
         self._me = me
         self._config = config
         self._links = links
         self.is_lost = False
+        self.refused = 0
+
+    def refuses(self) -> bool:
+        """Whether a request that needs a quorum must be refused. While one answers, this costs nothing."""
+        if not self.is_lost or not self.look():
+            return False
+        self.refused += 1
+        return True
 
     def look(self) -> bool:
         """Whether no quorum is within reach."""

@@ -137,6 +137,8 @@ class Node:
         self._started = False
         self._retiming: Timer | None = None
         self._mean_round_ms, self._measured_ms = 0.0, -math.inf
+        self.read_hedges = 0
+        """Linearizable reads whose nearest quorum did not answer in time."""
         self.quorum = QuorumWatch(self.me, lambda: self.replica.config, links)
         self.driver.silence, links.ticked = self._measure_again, self._links_ticked
         self.replica.config_watchers.append(self._config_changed)
@@ -210,7 +212,11 @@ class Node:
     def refused(self) -> dict[str, int]:
         """How many requests were refused, by the limit that was reached."""
         writes = self._writes.refused + self._txns.refused
-        return {"writes_in_flight": writes, "reads_in_flight": self._reads.refused}
+        return {
+            "writes_in_flight": writes,
+            "reads_in_flight": self._reads.refused,
+            "no_quorum": self.quorum.refused,
+        }
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         ticket = self._admit_write(write, answered)
@@ -239,7 +245,7 @@ class Node:
         elif writes.count >= writes.limit:
             writes.refused += 1
             refusal = Refused(reason=f"{writes.limit} writes are in flight already")
-        elif self.quorum.is_lost and self.quorum.look() and not self._is_taken(write):
+        elif self.quorum.is_lost and not self._is_taken(write) and self.quorum.refuses():
             refusal = NO_QUORUM
         else:
             return writes.begin(answered)
@@ -277,7 +283,7 @@ class Node:
         reads = self._reads
         if not self.ready:
             answered(ReadFailed(reason=self.lifecycle.reason))
-        elif consistency is Consistency.LINEARIZABLE and self.quorum.is_lost and self.quorum.look():
+        elif consistency is Consistency.LINEARIZABLE and self.quorum.refuses():
             answered(READ_WITHOUT_QUORUM)
         elif reads.count >= reads.limit:
             reads.refused += 1
@@ -317,7 +323,7 @@ class Node:
             answered(TxnRefused(reason=self.lifecycle.reason))
         elif self._stall.is_waking:
             answered(TxnRefused(reason=STOOD_STILL))
-        elif self.quorum.is_lost and self.quorum.look():
+        elif self.quorum.refuses():
             answered(TxnRefused(reason=NO_QUORUM.reason))
         else:
             self.transactions.run(txn, answered)
@@ -452,6 +458,7 @@ class Node:
 
     def _measure_again(self) -> None:
         """A replica did not answer a read in time: the next reads ask others first."""
+        self.read_hedges += 1
         if self.clock.now_ms() - self._measured_ms >= MEASURE_AGAIN_MS:
             self._measure()
 
