@@ -1,6 +1,7 @@
 """Writes that were under way: what survivors may still know of them, and what is made of each."""
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.backup.open_writes import Doubt, HeldKey, OpenWrite, Survivors, settle
 from epoxy.codec import wire
@@ -98,6 +99,18 @@ def test_votes_for_versions_that_are_settled_and_votes_of_sealed_epochs_do_not_c
     sealed = ClusterConfig(epoch=3, coordinator_id=1, replicas=THREE.replicas, sealed=2)
     old = Survivors(config=sealed, voters=(1,), quorum=False)
     assert settle(held({}, {1: fast(b"a", epoch=2)}), old).record is None
+
+
+def test_a_vote_for_a_fold_is_open_on_top_of_its_base() -> None:
+    """Whatever versions its writes have: two on top of 1 make 2 and 3, two on top of 0 were settled by another write."""
+    newest = record(proposal(b"a"))
+    fold = Proposal(
+        value=b"c", version=3, mutable=True, proposal_id=ProposalId(3, 3), folded=(ProposalId(2, 2),), proposer=3
+    )
+    vote = Vote(proposal=fold, ballot=fast_ballot(3), epoch=1)
+    assert value_of(settle(held({1: newest}, {1: vote}), ALONE).record) == b"c"
+    settled = Vote(proposal=replace(fold, version=2), ballot=fast_ballot(3), epoch=1)
+    assert settle(held({1: newest}, {1: settled}), ALONE).doubts == ()
 
 
 def test_a_promise_says_that_a_write_was_under_way() -> None:

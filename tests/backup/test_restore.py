@@ -119,6 +119,25 @@ def test_a_key_of_both_engines_is_refused_and_nothing_is_left(tmp_path: Path) ->
     assert [entry.name for entry in (tmp_path / "data").iterdir()] == ["lock"]
 
 
+def test_a_backup_of_format_2_is_restored(tmp_path: Path) -> None:
+    """Made by the code of then, of the records above."""
+    done, rows = restored(Path(__file__).with_name("format2.backup"), tmp_path / "data", config("us", "eu", "ap"), me=2)
+    view, keyspace = snapshot_of(rows), Keyspace(2)
+    for key, content in (*KEYS, RESERVED):
+        expected = wire.decode_committed_record(content)
+        state = keyspace.load(view, key)
+        assert (state.committed, state.lineage) == (expected.committed, expected.lineage), key
+        assert rows[keyspace.value_row(key)].startswith(wire.EARLIER_HEADER), "as it was made"
+    assert OrderedSpace(2).value(view, b"acct") == b"7"
+    assert (done.keys, done.values, done.actors) == (5, 1, 1)
+
+
+def test_a_backup_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    path = backup(tmp_path / "b", [(b"cfg", b"\x04\x00" + record(b"4")[2:])])
+    with pytest.raises(BackupError, match="in a format that this version of Epoxy does not read"):
+        survey(path, quiet)
+
+
 # Actors
 
 

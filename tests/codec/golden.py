@@ -114,7 +114,6 @@ from epoxy.model.records import (
 from epoxy.model.transactions import Add, Compare, Delete, Get, Put, Txn
 
 NOTHING = Stretch(until=None, count=0, digest=bytes(16))
-GOLDEN = Path(__file__).with_name("golden.txt")
 
 WRITER = ProposalId(2, 0x1122334455667788)
 FIRST = Proposal(value=b"v", version=1, mutable=False, proposal_id=WRITER)
@@ -294,6 +293,9 @@ VALUES: dict[str, Any] = {
     "committed_record folds": CommittedRecord(
         committed=FOLD, lineage=(Settled(297, ProposalId(1, 7), (ProposalId(3, 6),)),)
     ),
+    "committed_record lineage": CommittedRecord(
+        committed=TOMBSTONE, lineage=(Settled(299, WRITER), Settled(298, ProposalId(200, 2)))
+    ),
     "committed_record legacy": CommittedRecord(committed=LEGACY),
     "ballot none": NO_BALLOT,
     "ballot classic": Ballot(2, 64),
@@ -346,11 +348,11 @@ VALUES: dict[str, Any] = {
 }
 
 
-def read_golden() -> dict[str, bytes]:
+def read_golden(file: str = "golden.txt") -> dict[str, bytes]:
     """name -> bytes, in the order of the file."""
     found: dict[str, bytes] = {}
     name = ""
-    for line in GOLDEN.read_text("utf-8").splitlines():
+    for line in Path(__file__).with_name(file).read_text("utf-8").splitlines():
         if line.startswith("  "):
             found[name] += bytes.fromhex(line.strip().split("  ")[0])
         elif line and not line.startswith("#"):

@@ -86,8 +86,8 @@ def settle(held: HeldKey, survivors: Survivors) -> Settlement:
         found += (OpenWrite(key=held.key, doubt=Doubt.ROTTEN, replicas=tuple(sorted(held.rotten))),)
     if newest is not None and not newest.committed.mutable:
         return Settlement(raw, found)
-    version = newest.committed.version + 1 if newest is not None else 1
-    votes = {each: vote for each, vote in held.votes.items() if is_open(vote, version, survivors.config)}
+    base = newest.committed.version if newest is not None else 0
+    votes = {each: vote for each, vote in held.votes.items() if is_open(vote, base, survivors.config)}
     winner = winner_of(votes, survivors)
     record = record_after(newest, winner) if winner is not None else raw
     if survivors.quorum:
@@ -95,7 +95,7 @@ def settle(held: HeldKey, survivors: Survivors) -> Settlement:
     promised = tuple(
         sorted(each for each in held.promised - votes.keys() if is_current(held.records.get(each), newest))
     )
-    return Settlement(record, (*found, *doubts_of(held.key, version, votes, winner, promised)))
+    return Settlement(record, (*found, *doubts_of(held.key, base + 1, votes, winner, promised)))
 
 
 def newest_of(held: HeldKey) -> tuple[CommittedRecord | None, bytes | None, tuple[OpenWrite, ...]]:
@@ -113,8 +113,9 @@ def newest_of(held: HeldKey) -> tuple[CommittedRecord | None, bytes | None, tupl
     return newest, raw, conflicts
 
 
-def is_open(vote: Vote, version: int, config: ClusterConfig) -> bool:
-    return vote.proposal.version == version and still_counts(vote, config)
+def is_open(vote: Vote, base: int, config: ClusterConfig) -> bool:
+    """A vote belongs to the instance on top of the committed version, whatever versions its fold makes."""
+    return vote.proposal.base == base and still_counts(vote, config)
 
 
 def is_current(record: bytes | None, newest: CommittedRecord | None) -> bool:

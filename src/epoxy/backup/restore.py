@@ -92,7 +92,7 @@ def survey(path: Path, progress: Progress) -> Survey:
 
 def check_records(block: Block) -> None:
     for key, record in block.records:
-        if not record.startswith(wire.HEADER):
+        if not record.startswith(wire.STORED_HEADERS):
             raise BackupError(f"the record of key {key!r} is in a format that this version of Epoxy does not read")
 
 

@@ -1,7 +1,8 @@
 """The codec's public functions: every message and every stored record, to bytes and back.
 
 `encode_x(value) -> bytes` and `decode_x(data) -> value`. Every encoding begins with the format version. Decoding raises
-a `CodecError` or returns a value that encodes to the same bytes. Encoding a value outside the schema's limits raises
+a `CodecError` or returns a value that encodes to the same bytes, except that stored records of format 2 are read, too:
+what is written anew has format 3. Between peers only format 3 is spoken. Encoding a value outside the schema's limits raises
 one too, so that nothing is sent or stored that cannot be read again.
 
 An encoding does not name its type: that follows from its place, a key of the store or the path of a request.
@@ -10,6 +11,7 @@ An encoding does not name its type: that follows from its place, a key of the st
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from epoxy.codec import epoxy_v2 as v2
 from epoxy.codec import epoxy_v3 as v3
 from epoxy.codec.bare import encode_data, length_bytes, uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
@@ -18,6 +20,10 @@ from epoxy.model.records import MAX_KEY_BYTES, Proposal, Settled
 
 FORMAT_VERSION = 3
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
+EARLIER_HEADER = b"\x02\x00"
+
+STORED_HEADERS = (HEADER, EARLIER_HEADER)
+"""With which stored records begin."""
 
 MAX_ENCODED_BYTES = 4 << 20
 """The longest message, a ReadOk with a committed value and a vote, has two values of 1 MiB. Twice that leaves room for
@@ -32,12 +38,16 @@ Decoder = Callable[[bytes, int], tuple[Value, int]]
 
 
 def pair(
-    encode_body: Encoder[Value], decode_body: Decoder[Value]
+    encode_body: Encoder[Value],
+    decode_body: Decoder[Value],
+    *,
+    earlier: Decoder[Value] | None = None,
+    header: bytes = HEADER,
 ) -> tuple[Callable[[Value], bytes], Callable[[bytes], Value]]:
-    """The public functions of one type, from the generated ones."""
+    """The public functions of one type, from the generated ones. `earlier` decodes records of format 2."""
 
     def encode(value: Value) -> bytes:
-        out = [HEADER]
+        out = [header]
         encode_body(out, value)
         data = b"".join(out)
         if len(data) > MAX_ENCODED_BYTES:
@@ -47,10 +57,13 @@ def pair(
     def decode(data: bytes) -> Value:
         if len(data) > MAX_ENCODED_BYTES:
             raise too_long(len(data))
-        if not data.startswith(HEADER):
-            raise wrong_version(data)
+        decode_it = decode_body
+        if not data.startswith(header):
+            if earlier is None or not data.startswith(EARLIER_HEADER):
+                raise wrong_version(data, is_stored=earlier is not None)
+            decode_it = earlier
         try:
-            value, position = decode_body(data, len(HEADER))
+            value, position = decode_it(data, len(HEADER))
         except IndexError:
             raise Truncated(f"more than the {len(data)} bytes are needed") from None
         if position != len(data):
@@ -60,14 +73,22 @@ def pair(
     return encode, decode
 
 
+def stored(
+    encode_body: Encoder[Value], decode_body: Decoder[Value], earlier: Decoder[Value] | None = None
+) -> tuple[Callable[[Value], bytes], Callable[[bytes], Value]]:
+    """Of a stored record. Without `earlier` it is the same in format 2."""
+    return pair(encode_body, decode_body, earlier=earlier if earlier is not None else decode_body)
+
+
 def too_long(size: int) -> CodecError:
     return Oversized(f"{size} bytes, above the limit of {MAX_ENCODED_BYTES}")
 
 
-def wrong_version(data: bytes) -> CodecError:
+def wrong_version(data: bytes, *, is_stored: bool) -> CodecError:
     if len(data) < len(HEADER):
         return Truncated(f"{len(data)} bytes hold no format version")
-    return UnknownVersion(f"format version {int.from_bytes(data[: len(HEADER)], 'little')}")
+    remedy = "another release of Epoxy wrote this" if is_stored else "both nodes need the same release of Epoxy"
+    return UnknownVersion(f"format version {int.from_bytes(data[: len(HEADER)], 'little')}: {remedy}")
 
 
 def wrong_end(data: bytes, position: int) -> CodecError:
@@ -105,13 +126,13 @@ encode_reply, decode_reply = pair(v3.encode_reply, v3.decode_reply)
 # Between members while they change.
 encode_member_request, decode_member_request = pair(v3.encode_member_request, v3.decode_member_request)
 encode_member_reply, decode_member_reply = pair(v3.encode_member_reply, v3.decode_member_reply)
-encode_change_request, decode_change_request = pair(v3.encode_change_request, v3.decode_change_request)
+encode_change_request, decode_change_request = stored(v3.encode_change_request, v3.decode_change_request)
 
 # The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
-encode_command, decode_command = pair(v3.encode_command, v3.decode_command)
-encode_instance_state, decode_instance_state = pair(v3.encode_instance_state, v3.decode_instance_state)
-encode_term, decode_term = pair(v3.encode_term, v3.decode_term)
-encode_term_end, decode_term_end = pair(v3.encode_term_end, v3.decode_term_end)
+encode_command, decode_command = stored(v3.encode_command, v3.decode_command)
+encode_instance_state, decode_instance_state = stored(v3.encode_instance_state, v3.decode_instance_state)
+encode_term, decode_term = stored(v3.encode_term, v3.decode_term)
+encode_term_end, decode_term_end = stored(v3.encode_term_end, v3.decode_term_end)
 
 
 def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:
@@ -129,10 +150,21 @@ def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...
 
 
 # Stored records: kv/{key}/value, ballot and cache; votes/{key}; changelog/{sequence}; config.
-encode_committed_record, decode_committed_record = pair(v3.encode_committed_record, v3.decode_committed_record)
-encode_ballot, decode_ballot = pair(v3.encode_ballot, v3.decode_ballot)
-encode_vote, decode_vote = pair(v3.encode_vote, v3.decode_vote)
-encode_cached, decode_cached = pair(v3.encode_proposal, v3.decode_proposal)
-encode_changelog_entry, decode_changelog_entry = pair(v3.encode_changelog_entry, v3.decode_changelog_entry)
-encode_config, decode_config = pair(v3.encode_cluster_config, v3.decode_cluster_config)
-encode_progress, decode_progress = pair(v3.encode_progress, v3.decode_progress)
+encode_committed_record, decode_committed_record = stored(
+    v3.encode_committed_record, v3.decode_committed_record, v2.decode_committed_record
+)
+encode_ballot, decode_ballot = stored(v3.encode_ballot, v3.decode_ballot)
+encode_vote, decode_vote = stored(v3.encode_vote, v3.decode_vote, v2.decode_vote)
+encode_cached, decode_cached = stored(v3.encode_proposal, v3.decode_proposal, v2.decode_proposal)
+encode_changelog_entry, decode_changelog_entry = stored(
+    v3.encode_changelog_entry, v3.decode_changelog_entry, v2.decode_changelog_entry
+)
+encode_progress, decode_progress = stored(v3.encode_progress, v3.decode_progress)
+
+# A configuration has one spelling for ever: replicas compare the bytes of an epoch's, and old ones are in format 2.
+encode_config, decode_config = pair(v3.encode_cluster_config, v3.decode_cluster_config, header=EARLIER_HEADER)
+
+
+def renewed(record: bytes) -> bytes:
+    """The same CommittedRecord in the format that is written now."""
+    return record if record.startswith(HEADER) else encode_committed_record(decode_committed_record(record))

@@ -182,6 +182,8 @@ class CursorTruncated(Struct, frozen=True, kw_only=True):
 
 
 class Unsettled(Struct, frozen=True, kw_only=True):
+    """`version`: the first one that the decision of the vote's instance makes."""
+
     key: bytes
     version: int
 

@@ -48,8 +48,8 @@ USER_VERSION = bytes(2)
 SCAN_ROWS = 256
 """Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
-LIVING = wire.HEADER + b"\x01"
-"""The beginning of the record of a committed key that is not deleted: its format, and that there is a value."""
+LIVING = tuple([header + b"\x01" for header in wire.STORED_HEADERS])
+"""Beginnings of the record of a committed key that is not deleted: its format, and that there is a value."""
 
 COUNTED_BYTES = 4 << 20
 """Values that a step of a count passes: a few milliseconds."""
@@ -59,10 +59,11 @@ Stamped = tuple[bytes, bytes, bytes]
 """Prefix, suffix and value of a row whose key the commit completes."""
 
 
-def beginning(value: bytes) -> bytes:
-    """The beginning of the record of a committed key with this value."""
+def beginnings(value: bytes) -> tuple[bytes, ...]:
+    """Of the record of a committed key with this value, in each format."""
     full = wire.encode_committed_record(CommittedRecord(committed=legacy_proposal(value)))
-    return full[: full.index(value, len(LIVING)) + len(value)]
+    rest = full[len(wire.HEADER) : full.index(value, len(wire.HEADER) + 1) + len(value)]
+    return tuple([header + rest for header in wire.STORED_HEADERS])
 
 
 class Keyspace:
@@ -240,7 +241,7 @@ class Keyspace:
             return keys, named, some[-1][0] if len(some) == rows else None
         found, last = self._rows_beyond(view, after, rows, prefix)
         values = [(row, value) for row, value in found if row.endswith(VALUE_OF_A_KEY) and value.startswith(LIVING)]
-        begins = beginning(mark)
+        begins = beginnings(mark)
         named = [key_of(row, self._keys) for row, value in values if value.startswith(begins)]
         return len(values) - len(named), named, last
 

@@ -212,7 +212,7 @@ class MemberSpace:
         for row, value in scan(view, begin, strinc(self._votes), SCAN_ROWS, False):
             vote = wire.decode_vote(value)
             if vote.epoch < before and still_counts(vote, config):
-                yield Unsettled(key=name(row, self._votes), version=vote.proposal.version)
+                yield Unsettled(key=name(row, self._votes), version=vote.proposal.base + 1)
 
     # The changelog's ends
 

@@ -66,9 +66,10 @@ class HeldSpace:
         return Stretch(until=until, count=len(rows), digest=self._digest(rows))
 
     def _digest(self, rows: Iterable[KeyValue]) -> bytes:
-        """Of rows without their root, which names the replica."""
+        """Of rows without their root, which names the replica; those of format 2 as they would be written now."""
         root = len(self._root)
-        told = [b"%d %d %b%b" % (len(row) - root, len(value), row[root:], value) for row, value in rows]
+        same = [(row[root:], wire.renewed(value)) for row, value in rows]
+        told = [b"%d %d %b%b" % (len(row), len(value), row, value) for row, value in same]
         return blake2b(b"".join(told), digest_size=DIGEST_BYTES).digest()
 
     def _entry(self, row: bytes, value: bytes) -> ChangelogEntry:
