@@ -102,7 +102,7 @@ def test_votes_for_versions_that_are_settled_and_votes_of_sealed_epochs_do_not_c
 
 
 def test_a_vote_for_a_fold_is_open_on_top_of_its_base() -> None:
-    """Whatever versions its writes have: two on top of 1 make 2 and 3, two on top of 0 were settled by another write."""
+    """Whatever versions its writes have: two on top of 1 make 2 and 3; two on top of 0 were settled by another one."""
     newest = record(proposal(b"a"))
     fold = Proposal(
         value=b"c", version=3, mutable=True, proposal_id=ProposalId(3, 3), folded=(ProposalId(2, 2),), proposer=3

@@ -2,8 +2,8 @@
 
 `encode_x(value) -> bytes` and `decode_x(data) -> value`. Every encoding begins with the format version. Decoding raises
 a `CodecError` or returns a value that encodes to the same bytes, except that stored records of format 2 are read, too:
-what is written anew has format 3. Between peers only format 3 is spoken. Encoding a value outside the schema's limits raises
-one too, so that nothing is sent or stored that cannot be read again.
+what is written anew has format 3. Between peers only format 3 is spoken. Encoding a value outside the schema's limits
+raises one too, so that nothing is sent or stored that cannot be read again.
 
 An encoding does not name its type: that follows from its place, a key of the store or the path of a request.
 """
