@@ -77,6 +77,8 @@ def without_folds(value: Any) -> Any:
         case CommittedRecord():
             lineage = tuple([replace(each, folded=()) for each in value.lineage])
             return replace(value, committed=without_folds(value.committed), lineage=lineage)
+        case _:
+            raise AssertionError(value)
 
 
 @pytest.mark.parametrize("kind", CHANGED)
