@@ -18,6 +18,11 @@ n3-no-guard             Agreement
 n5-no-exclusion         Agreement
 n3-no-exclusion         OneCandidate
 n3-no-exclusion-agrees  holds
+folds                   holds
+folds-any-base          Chain
+folds-no-look           NoIdTwice
+folds-floor-of-folder   NoIdTwice
+folds-gaps-ignored      NoIdTwice
 '
 
 find_jar() {
@@ -37,10 +42,11 @@ find_jar() {
 
 # One worker where a counterexample is expected: then the search, and so the trace, is the same each time.
 run_tlc() { # configuration, expectation, log
-    local workers=2
+    local workers=2 module=MC
     [ "$2" = holds ] || workers=1
+    [[ $1 != folds* ]] || module=EpoxyFolds
     java -XX:+UseParallelGC -cp "$jar" tlc2.TLC -workers "$workers" -fp 0 -seed 0 -deadlock \
-        -metadir "$scratch/$1" -config "$1.cfg" MC.tla >"$3" 2>&1 || true
+        -metadir "$scratch/$1" -config "$1.cfg" "$module.tla" >"$3" 2>&1 || true
     rm -rf "${scratch:?}/$1"
 }
 

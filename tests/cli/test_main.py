@@ -35,7 +35,7 @@ def test_a_bare_group_shows_its_help(words: list[str], capsys: pytest.CaptureFix
     [
         ("smi", "unknown command 'smi'. Did you mean sim? There are: "),
         ("sim per-ky", "unknown protocol 'per-ky'. Did you mean per-key?"),
-        ("sim paxos", "unknown protocol 'paxos'. There are: exhaustive, exhaustive-members, per-key"),
+        ("sim paxos", "unknown protocol 'paxos'. There are: exhaustive, exhaustive-folds, exhaustive-members, per-key"),
         ("sim per-key --seeds 5..5", "'5..5' is empty"),
         ("sim per-key --seeds 9..5", "'9..5' is empty"),
         ("sim per-key --seeds -3", "'-3' is no range of seeds. Write A..B"),

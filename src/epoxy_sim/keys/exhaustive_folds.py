@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from epoxy.model.ballot import fast_ballot
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit
 from epoxy.model.records import FRESH, Proposal
-from epoxy.model.writes import Committed, ConsensusFailed, Path, Refused
+from epoxy.model.writes import Committed, ConsensusFailed, Path, Refused, Write
 from epoxy.model.writes import Outcome as Answered
 from epoxy.protocol.effects import Answer, Context, Expired, Local, Next, Open, Pause, Timing
 from epoxy.protocol.keys import carrying, folding, operations, proposer
@@ -368,3 +368,27 @@ class FoldRules(Rules):
             if any(version != folding.ABSENT for version in versions):
                 raise Broken(f"{write_id(write)} was refused after it took effect", label)
         return replace(talk, told=(*talk.told[:number], told, *talk.told[number + 1 :]))
+
+
+def put(value: bytes) -> Write:
+    return Write(key=KEY, value=value, mutable=True)
+
+
+A_PUTS, A_DELETES, B_PUTS = (1, put(b"a")), (1, Write(key=KEY, value=None, mutable=True)), (2, put(b"b"))
+RIVALS = (A_PUTS, B_PUTS)
+ALL = (1, 2, 3)
+
+FOLD_WORLDS = (
+    FoldWorld(n=3, carries=1, recoveries=0, writes=RIVALS),
+    FoldWorld(n=3, carries=1, recoveries=0, writes=(A_DELETES, B_PUTS)),
+    FoldWorld(n=3, carries=1, recoveries=1, restarts=1, writes=RIVALS),
+    FoldWorld(n=3, carries=1, recoveries=1, epochs=1, writes=(A_PUTS, A_DELETES)),
+    FoldWorld(n=3, carries=1, recoveries=0, writes=(*RIVALS, (2, put(b"c")))),
+    FoldWorld(n=3, recoveries=1, writes=(A_PUTS, (1, put(b"c")), B_PUTS)),
+    FoldWorld(n=3, carries=1, recoveries=1, proposers=ALL, writes=RIVALS),
+    FoldWorld(n=3, carries=1, recoveries=0, proposers=ALL, writes=(*RIVALS, (3, put(b"c")))),
+    FoldWorld(n=3, carries=2, recoveries=1, writes=RIVALS),
+    FoldWorld(n=3, carries=1, recoveries=2, writes=RIVALS),
+    FoldWorld(n=5, carries=1, recoveries=1, writes=RIVALS),
+)
+"""Those of docs/testing.md, in its order. The larger ones take a minute."""

@@ -143,6 +143,13 @@ def test_every_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{told['exploration']['states']:,}" in capsys.readouterr().out
 
 
+def test_every_state_with_folds(capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = document(["sim", "exhaustive-folds", "--world", "2"], capsys)
+    assert (status, told["held"], told["exploration"]["states"]) == (0, True, 1_203)
+    assert status_of(["sim", "exhaustive-folds", "--world", "2"]) == 0
+    assert "1,203" in capsys.readouterr().out
+
+
 @pytest.mark.pure("plants faults")
 def test_every_state_until_one_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["sim", "exhaustive", "--mutant", "no-commit-guard"]) == 1

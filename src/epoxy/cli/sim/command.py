@@ -13,6 +13,7 @@ from epoxy.cli.sim.mutants import mutants
 from epoxy.cli.sim.soak import soak
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys.exhaustive import SmallWorld, explore
+from epoxy_sim.keys.exhaustive_folds import FOLD_WORLDS
 from epoxy_sim.members import exhaustive as exhaustive_members
 from epoxy_sim.members.mutants import MUTANTS
 from epoxy_sim.members.mutation_testing import CHANGES
@@ -85,6 +86,37 @@ def exhaustive(
     if exploration.violation is None and not exploration.complete:
         raise click.ClickException(f"this world is too large: gave up after {exploration.states:,} states")
     sys.exit(HELD if exploration.violation is None else VIOLATED)
+
+
+@sim.command("exhaustive-folds", context_settings=SETTINGS, short_help="The same, with folds and Carries.")
+@click.option(
+    "--world",
+    "number",
+    type=click.IntRange(1, len(FOLD_WORLDS)),
+    default=1,
+    show_default=True,
+    metavar="W",
+    help=f"Which of the {len(FOLD_WORLDS)} worlds of docs/testing.md.",
+)
+@options.mutant_option
+@options.json_option
+def exhaustive_folds(number: int, mutant: str | None, as_json: bool) -> None:
+    """Every reachable state of a small world whose homes fold several writes, and hand writes over to each other.
+
+    \b
+    Examples:
+      epoxy sim exhaustive-folds
+      epoxy sim exhaustive-folds --world 5
+    """
+    world = FOLD_WORLDS[number - 1]
+    with output.spinner("visiting every reachable state"), planted(MUTANTS, mutant):
+        exploration = explore(world)
+    words = f"exhaustive, n = {world.n}, folds of {len(world.writes)} writes, {world.carries} Carries"
+    if as_json:
+        output.emit_json({"world": world, "mutant": mutant, "held": exploration.complete, "exploration": exploration})
+    else:
+        results.show_exploration(exploration, f"{words}, with {mutant} planted" if mutant else words)
+    sys.exit(HELD if exploration.complete else VIOLATED)
 
 
 @sim.command("exhaustive-members", context_settings=SETTINGS, short_help="The same, while members change.")
