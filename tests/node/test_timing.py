@@ -7,6 +7,7 @@ from epoxy.node.service import MEASURE_AGAIN_MS, RETIME_EVERY_MS
 from epoxy.node.timing import (
     LONGEST_BACKOFF_MS,
     LONGEST_HEDGE_MS,
+    LONGEST_TURN_MS,
     READ_HEDGE_MS,
     SHORTEST_BACKOFF_MS,
     SHORTEST_HEDGE_MS,
@@ -43,6 +44,13 @@ def test_timers_stay_within_bounds() -> None:
     assert timing.backoff_ms == SHORTEST_BACKOFF_MS
     timing = retimed(world, _2=5000.0, _3=5000.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 10_100.0)
+
+
+def test_only_near_members_take_turns_with_transactions() -> None:
+    world = World()
+    for farthest, turn_ms in ((0.5, LONGEST_TURN_MS), (20.0, LONGEST_TURN_MS), (21.0, 0.0), (150.0, 0.0)):
+        retimed(world, _2=0.3, _3=farthest)
+        assert world.node.ordered.timing.turn_ms == turn_ms
 
 
 def test_a_busy_cluster_is_not_taken_for_a_silent_one() -> None:

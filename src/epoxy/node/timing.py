@@ -24,7 +24,7 @@ SHORTEST_ROUND_MS = 500.0
 SHORTEST_BACKOFF_MS, LONGEST_BACKOFF_MS = 3.0, 100.0
 """Rivals should be out of each other's way after about half a round: longer loses time, shorter collides again."""
 
-LONGEST_TURN_MS = 25.0
+LONGEST_TURN_MS = 50.0
 NEAR_BACKOFF_MS = 10.0
 """Coordinators of transactions take turns for the same keys if the farthest of them is within 20 ms: a turn costs each
 of them half a round trip, proposing at the same moment costs a second round and twice the messages. Between continents

@@ -20,7 +20,6 @@ from epoxy.model.instances import (
     OrderedCommit,
     OrderedRequest,
     PreAccept,
-    PreAcceptOk,
     Seal,
     Sealed,
 )
@@ -157,7 +156,7 @@ class OrderedEngine:
             self.alarm(str(violation))
             raise
         self._tell_vote(message.request, reply)
-        if isinstance(message.request, PreAccept) and isinstance(reply, PreAcceptOk):
+        if self.submissions.queue.is_gathering and isinstance(message.request, PreAccept):
             self.submissions.noticed(message.request.id)
         return reply
 

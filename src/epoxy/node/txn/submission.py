@@ -163,7 +163,7 @@ class Submissions:
             clock, took_ms = self._host.clock, self._host.clock.now_ms() - flight.begun_ms
             clock.call_later(min(GATHER_MS, took_ms * GATHER_SHARE), partial(self._gathered, gathering))
             if gathering.rival is not None:
-                clock.call_later(min(self._host.timing.turn_ms, took_ms), partial(self._waited, gathering))
+                clock.call_later(min(self._host.timing.turn_ms, 2 * took_ms), partial(self._waited, gathering))
         flight.executed(results)
 
     def _gathered(self, gathering: KeyGathering) -> None:
@@ -179,7 +179,7 @@ class Submissions:
             self.pump_soon()
 
     def noticed(self, instance_id: InstanceId) -> None:
-        """Another replica has proposed this."""
+        """Another replica has proposed this. One that was refused here has no command that could be looked at."""
         if self.queue.notice(self._host.replica.log.get(instance_id)):
             self.pump_soon()
 

@@ -47,6 +47,11 @@ class KeyGathering:
             self.rival = None
 
 
+def touches_apart(command: Command) -> bool:
+    """Whether no key is touched by two of its transactions."""
+    return sum([len(txn.footprint) for txn in command.txns]) == len(command.footprint)
+
+
 def contended_keys(command: Command, waiting: Iterable[Txn]) -> frozenset[bytes]:
     """Keys the command writes and a second transaction touches: another one of its own, or one that waits."""
     seen: set[bytes] = set()
@@ -83,16 +88,17 @@ def rivals_of(mine: Instance, log: InstanceLog) -> list[InstanceId]:
     """The last commands of other replicas that write the same keys: of those that have proposed some since this replica
     proposed its last but one or, if that is not known, were not executed when it proposed this one."""
     assert mine.command is not None
+    writers = map(log.interference.writers, [key for key, writes in mine.command.footprint.items() if writes])
+    shared = [each for each in writers if len(each) > 1]
+    if not shared:
+        return []
     newest: dict[int, int] = {}
     before = 0
-    for key, writes in mine.command.footprint.items():
-        for replica_id, slots in log.interference.writers(key).items() if writes else ():
-            if replica_id != mine.id.replica_id:
-                newest[replica_id] = max(newest.get(replica_id, 0), slots[-1])
-            elif newest_below(slots, mine.id.slot) > before:
-                before = newest_below(slots, mine.id.slot)
-    if not newest:
-        return []
+    for replica_id, slots in [item for each in shared for item in each.items()]:
+        if replica_id != mine.id.replica_id:
+            newest[replica_id] = max(newest.get(replica_id, 0), slots[-1])
+        else:
+            before = max(before, newest_below(slots, mine.id.slot))
     known = log.get(InstanceId(mine.id.replica_id, before)).initial or Deps(upto=(mine.initial or NOTHING).upto)
     return [each for each in map(InstanceId, newest.keys(), newest.values()) if each not in known]
 

@@ -18,7 +18,7 @@ from itertools import chain, islice
 
 from epoxy.model.instances import MAX_BATCH, Command, Instance, InstanceId
 from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
-from epoxy.protocol.txn.gathering import KeyGathering, contended_keys, expected_count
+from epoxy.protocol.txn.gathering import KeyGathering, contended_keys, expected_count, touches_apart
 
 MAX_IN_FLIGHT = 32
 """A round takes 100 ms on a WAN and brings up to 64 transactions: 20,000 a second."""
@@ -99,6 +99,10 @@ class Queue:
         return len(self) >= MAX_QUEUED
 
     @property
+    def is_gathering(self) -> bool:
+        return bool(self._gatherings)
+
+    @property
     def in_flight(self) -> int:
         return len(self._flights)
 
@@ -166,10 +170,12 @@ class Queue:
         """Hold back the contended keys of a command that was just executed; None: it has none. `rival`: the last
         command of the replica whose turn is before."""
         command = executed.chosen
-        if command is None or (rival is None and len(command.txns) == 1 and not len(self)):
+        if command is None or (rival is None and not self._waiting and not self._parked and touches_apart(command)):
             return None
         waiting = [ticket.txn for ticket in islice(chain(self._parked, self._waiting), MAX_BATCH)]
         keys = contended_keys(command, waiting)
+        if rival is None and not keys:
+            return None
         expected = expected_count(command, waiting, keys)
         if rival is not None and rival.command is not None:
             keys |= command.footprint.keys() & rival.command.footprint.keys()
@@ -221,7 +227,7 @@ class Queue:
             parked = self._parked_keys.get(key)
             if parked is not None and (writes or parked):
                 return False
-        return all(gathering.keys.isdisjoint(txn.footprint) for gathering in self._gatherings)
+        return not self._gatherings or all(gathering.keys.isdisjoint(txn.footprint) for gathering in self._gatherings)
 
     def _park(self, ticket: QueuedTransaction) -> None:
         self._parked.append(ticket)
