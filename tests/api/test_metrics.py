@@ -77,6 +77,8 @@ INTERFACE = {
     "epoxy_reload_failures",
     "epoxy_invariant_violations",
     "epoxy_flow_failures",
+    "epoxy_read_hedges",
+    "epoxy_quorum_lost",
 }
 
 
