@@ -12,6 +12,10 @@ from epoxy.model.messages import (
     AcceptOk,
     AlreadyCommitted,
     Behind,
+    Carry,
+    CarryAnswer,
+    CarryAnswers,
+    CarryOk,
     Commit,
     CommitConflict,
     CommitOk,
@@ -136,6 +140,23 @@ def reply(r: Reply) -> str:
             return f"Inspected, {committed(r.committed)}, {vote(r.vote)}, promised {ballot(r.promised)}"
         case _:
             return type(r).__name__
+
+
+def carry(message: Carry | CarryAnswers | CarryOk) -> str:
+    match message:
+        case Carry():
+            writes = ", ".join(f"{write_id(each.proposal_id)} (floor {each.floor})" for each in message.writes)
+            return f"Carry {writes}"
+        case CarryAnswers():
+            return f"CarryAnswers {', '.join(carry_answer(answer) for answer in message.answers)}"
+        case CarryOk():
+            declined = ", ".join(map(write_id, message.declined))
+            return f"CarryOk, declined {declined}" if declined else "CarryOk"
+
+
+def carry_answer(answer: CarryAnswer) -> str:
+    became = f" as @{answer.version}" if answer.version else ""
+    return f"{write_id(answer.proposal_id)} {answer.result.name.lower()}{became}"
 
 
 def at_home(op: LocalOp, result: object) -> str:

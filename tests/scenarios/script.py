@@ -14,10 +14,11 @@ from epoxy.model.writes import Consistency, Write
 from epoxy.protocol.keys.proposer import propose
 from epoxy.protocol.keys.reader import read
 from tests.scenarios import ordered_prose, prose
+from tests.scenarios.carry_world import CarryWorld
 from tests.scenarios.members_world import MembersWorld
 from tests.scenarios.ordered_world import OrderedWorld
 from tests.scenarios.table import ScenarioError, Table
-from tests.scenarios.world import KEY, World
+from tests.scenarios.world import KEY
 
 SEPARATOR = "----"
 MAX_DELIVERIES = 1000
@@ -91,6 +92,9 @@ class Stage:
             "propose": self.propose,
             "put": self.put,
             "delete": self.delete,
+            "fold": self.fold,
+            "carry": self.carry,
+            "back": self.back,
             "read": self.read,
             "deliver": self.deliver,
             "drop": self.drop,
@@ -125,15 +129,15 @@ class Stage:
         return self._table
 
     @property
-    def world(self) -> World:
+    def world(self) -> CarryWorld:
         """Of one key."""
-        if not isinstance(self.table, World):
+        if not isinstance(self.table, CarryWorld):
             raise ScenarioError("only after `cluster`")
         return self.table
 
     def cluster(self, size: str, policy: str = "policy=optimal") -> None:
         config = self._begun(size, policy)
-        self._table = World(config, self._lines_append)
+        self._table = CarryWorld(config, self._lines_append)
 
     def _begun(self, size: str, policy: str = "policy=optimal") -> ClusterConfig:
         n = int(size.removeprefix("n="))
@@ -212,6 +216,16 @@ class Stage:
     def _write(self, who: str, write: Write) -> None:
         self.world.start(self._replica(who), lambda ctx: propose(write, ctx))
 
+    def fold(self, who: str, *words: str) -> None:
+        self.world.fold(self._replica(who), parse_writes(words))
+
+    def carry(self, link: str, *words: str) -> None:
+        home, owner = link.split("->")
+        self.world.carry(self._replica(home), self._replica(owner), parse_writes(words))
+
+    def back(self, who: str) -> None:
+        self.world.take_back(self._replica(who))
+
     def read(self, who: str, consistency: str) -> None:
         self.world.start(self._replica(who), lambda ctx: read(KEY, Consistency(consistency), ctx))
 
@@ -289,3 +303,22 @@ def differences(path: Path) -> Iterator[str]:
     for said, done in zip(told, play(told), strict=True):
         if said != done:
             yield f"said:\n{said}\ndone:\n{done}"
+
+
+def parse_writes(words: tuple[str, ...]) -> list[Write]:
+    """`put x, put y if=2, add 1, delete`."""
+    return [parse_write(*part.split()) for part in " ".join(words).split(",")] if words else []
+
+
+def parse_write(verb: str, *words: str) -> Write:
+    values = [word for word in words if not word.startswith("if=")]
+    conditions = [int(word.removeprefix("if=")) for word in words if word.startswith("if=")]
+    if verb not in ("put", "add", "delete") or len(values) != (verb != "delete") or len(conditions) > 1:
+        raise ScenarioError(f"no write: {verb} {' '.join(words)}")
+    return Write(
+        key=KEY,
+        value=values[0].encode() if verb == "put" else None,
+        mutable=True,
+        if_version=conditions[0] if conditions else None,
+        amount=int(values[0]) if verb == "add" else None,
+    )

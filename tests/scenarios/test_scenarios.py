@@ -64,6 +64,10 @@ def test_a_file_that_proves_nothing_is_refused(text: str) -> None:
         "cluster n=3 policy=guess",
         "txn A put k 1",
         "follow A",
+        "fold A",
+        "fold A jump",
+        "carry A put x",
+        "back A",
     ],
 )
 def test_a_command_that_makes_no_sense_is_refused(command: str) -> None:

@@ -14,6 +14,7 @@ from epoxy.protocol.effects import Adopt, Answer, Context, Timing
 from epoxy.protocol.keys import acceptor, local
 from epoxy.protocol.keys.effects import Flow
 from epoxy.protocol.keys.operations import Cache, LocalOp, Peek
+from epoxy.protocol.keys.proposer import FoldIntent
 from tests.scenarios import prose
 from tests.scenarios.flow_table import FlowTable, Running
 from tests.scenarios.table import ScenarioError
@@ -21,7 +22,7 @@ from tests.scenarios.table import ScenarioError
 KEY = b"k"
 """One scenario, one key: keys never meet, so a second one would only add noise."""
 
-WriteOrRead = Flow[Outcome] | Flow[ReadOutcome]
+WriteOrRead = Flow[Outcome] | Flow[ReadOutcome] | Flow[FoldIntent]
 
 
 class Packet(Struct, kw_only=True):
