@@ -34,6 +34,10 @@ LEAST_CARRY_MS = 1_000.0
 """A busy owner is not a silent one: what is taken back too early is folded twice, and costs both."""
 
 
+LEAST_SILENCE_MS = 250.0
+"""An event loop or a disk may stand still for as long."""
+
+
 class FoldCounts:
     """Since the process began. `folds`: rounds decided for several writes at once, or for writes of other replicas;
     `folded`: the writes in them. `carried`: writes handed to an owner, `taken_back`: those proposed here after all;
@@ -177,6 +181,11 @@ class Driver:
     def carry_ms(self) -> float:
         """How long an owner may take with a write that was carried to it: a round under way, and the next."""
         return max(LEAST_CARRY_MS, CARRY_HEDGES * self.timing.hedge_ms)
+
+    @property
+    def silence_ms(self) -> float:
+        """After which an owner that decides nothing is taken for dead."""
+        return max(LEAST_SILENCE_MS, self.timing.hedge_ms)
 
     def answer_carried(self, home: int, key: bytes, owner: int, answers: Sequence[CarryAnswer]) -> None:
         """With a callback: a message without one waits for others, and clients wait for this one."""

@@ -42,12 +42,18 @@ class HandOver:
 
 
 class HandOvers:
-    __slots__ = ("_driver", "_queue", "carried")
+    __slots__ = ("_driver", "_heard_ms", "_queue", "carried")
 
     def __init__(self, driver: "Driver", queue: "KeyQueue") -> None:
         self._driver = driver
         self._queue = queue
         self.carried: dict[ProposalId, QueuedWrite] = {}
+        self._heard_ms: dict[int, float] = {}
+        """When an owner showed last that it works on this key."""
+
+    def heard_of(self, owner: int) -> None:
+        """It took writes of this key, or decided some."""
+        self._heard_ms[owner] = self._driver.clock.now_ms()
 
     def send(self, owner: int, entries: list[QueuedWrite]) -> None:
         """From here on the writes may be decided, on top of the version known here or later (F2)."""
@@ -70,13 +76,27 @@ class HandOvers:
             writes=tuple([packed(entry.pending) for entry in entries]),
         )
         driver.transport.send(owner, (request,), partial(self._heard, hand_over))
-        driver.clock.call_later(driver.carry_ms, partial(self._overdue, hand_over, AWAITED_TIMES))
+        until_ms = driver.clock.now_ms() + driver.carry_ms
+        driver.clock.call_later(driver.silence_ms, partial(self._look_after, hand_over, until_ms))
+
+    def _look_after(self, hand_over: HandOver, until_ms: float) -> None:
+        """An owner that goes on deciding is given its time; one that is silent for a hedge is not."""
+        driver = self._driver
+        now_ms, patience_ms = driver.clock.now_ms(), driver.silence_ms
+        left_ms = min(until_ms, self._heard_ms.get(hand_over.owner, 0.0) + patience_ms) - now_ms
+        if left_ms >= 1:  # Less is a matter of rounding, which a timer of no time would meet again.
+            if hand_over.of():
+                driver.clock.call_later(left_ms, partial(self._look_after, hand_over, until_ms))
+        else:
+            self._overdue(hand_over, AWAITED_TIMES)
 
     def _heard(self, hand_over: HandOver, reply: Reply) -> None:
         """The owner has taken the writes, or declined some of them, definitely: then it is as if they had not been
         handed over. Without an answer it may have taken them, and so may the process before the one that answers."""
-        entries = hand_over.of()
+        entries, silent = hand_over.of(), hand_over.owner
         if isinstance(reply, CarryOk):
+            silent = 0
+            self.heard_of(hand_over.owner)
             is_met = self._driver.numbers.met(hand_over.owner, reply.life)
             if not reply.declined and not is_met:
                 return
@@ -88,7 +108,7 @@ class HandOvers:
                     entry.pending.floor = NOT_EXPOSED
             if is_met and entries:
                 self._queue.heard_new_life(hand_over.owner)
-        self._take_back(entries)
+        self._take_back(entries, silent)
 
     def _overdue(self, hand_over: HandOver, times: int) -> None:
         """The hedge: the owner is silent. If a write is decided and only its answer is missing, that is waited for."""
@@ -96,15 +116,15 @@ class HandOvers:
         awaited = [entry for entry in entries if times and entry.found == UNANSWERED]
         if awaited:
             self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, hand_over, times - 1))
-        self._take_back([entry for entry in entries if entry not in awaited])
+        self._take_back([entry for entry in entries if entry not in awaited], hand_over.owner)
 
-    def _take_back(self, entries: list[QueuedWrite]) -> None:
+    def _take_back(self, entries: list[QueuedWrite], silent: int = 0) -> None:
         if entries:
             for entry in entries:
                 self._drop(entry)
             self._driver.owners.forget(self._queue.key)
             self._driver.counts.taken_back += len(entries)
-            self._queue.take_back(entries)
+            self._queue.take_back(entries, silent)
 
     def _drop(self, entry: QueuedWrite) -> None:
         entry.hand_over = None

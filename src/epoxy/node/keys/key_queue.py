@@ -55,6 +55,7 @@ class KeyQueue:
         "_prepares",
         "_rival",
         "_round",
+        "_silent",
         "_under_way",
         "_waiting",
         "held",
@@ -72,6 +73,8 @@ class KeyQueue:
         self._prepares = 0
         self._rival: int | None = None
         """The replica that won the last round from this one."""
+        self._silent = 0
+        """The owner from which writes were taken back since."""
         self._hand_overs: HandOvers | None = None
         self.held: set[ProposalId] = set()
         """Ids of writes that were carried here and have no answer yet."""
@@ -152,7 +155,8 @@ class KeyQueue:
         driver, writes = self._driver, [entry.pending for entry in entries]
         self._under_way = entries
         self._began_ms = driver.clock.now_ms()
-        self._round = Uncontended(driver, self.key, writes, driver.plan(), self._ended)
+        self._round = Uncontended(driver, self.key, writes, driver.plan(), self._ended, self._silent)
+        self._silent = 0
         self._round.start()
 
     def _ended(self, intent: FoldIntent) -> None:
@@ -261,8 +265,9 @@ class KeyQueue:
         """Carry to it again: the process that was addressed is gone, or was not known yet."""
         self._rival = owner
 
-    def take_back(self, entries: list[QueuedWrite]) -> None:
-        """Propose these here. By F3 that is safe, whatever became of their Carry."""
+    def take_back(self, entries: list[QueuedWrite], silent: int) -> None:
+        """Propose these here. By F3 that is safe, whatever became of their Carry. `silent`: the owner, if it is."""
+        self._silent = silent
         self._waiting.extendleft(reversed(entries))
         if self._round is None:
             self._soon(0)
@@ -291,6 +296,8 @@ class KeyQueue:
         assert decided is not None
         if self._round is not None:
             self._round.learned(after)
+        if self._hand_overs is not None and self._hand_overs.carried:
+            self._hand_overs.heard_of(decided.home)
         for entry in chain(self._waiting, self._carried.values()):
             pending = entry.pending
             if not NOT_EXPOSED < pending.floor < decided.version or entry.found is not None:

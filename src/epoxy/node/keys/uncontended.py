@@ -46,11 +46,12 @@ class Uncontended(DirectRound[FoldIntent]):
         writes: Sequence[PendingWrite],
         plan: RoundPlan,
         ended: Callable[[FoldIntent], None],
+        silent: int = 0,
     ) -> None:
         super().__init__(driver, "write", plan, len(plan.others) + 1 - plan.need, ended)
         self.key = key
         self.prepares = 0
-        self._intent = FoldIntent(key, writes)
+        self._intent = FoldIntent(key, writes, silent)
         self._voted = [plan.ctx.me]
         self._proposal: Proposal | None = None
         self._asked: Prepare | Accept | None = None

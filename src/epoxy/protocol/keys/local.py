@@ -59,7 +59,8 @@ def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState
     if isinstance(folded, Unfolded):
         return state, folded
     if not state.is_untouched or not may_be_fast(config):
-        if not op.insists and is_rivals(highest(state), op.me):
+        rival = highest(state)
+        if not op.insists and is_rivals(rival, op.me) and rival.replica_id != op.silent:
             return state, Occupied(state.version)
         return take_ballot(state, op.me, NO_BALLOT, folded, op.rank)
     vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=folded.proposal)

@@ -73,7 +73,7 @@ class Unfolded(Struct, frozen=True):
 class Select(Struct, frozen=True, kw_only=True):
     """Begin a round for the writes of a key that wait: answer them, vote for their fold in the fast round, or reserve a
     classic ballot. Those that may be decided already are looked for first. `insists`: a ballot is reserved
-    also while a rival has the highest one here."""
+    also while a rival has the highest one here, and without it if the rival is `silent`."""
 
     key: bytes
     writes: tuple[PendingWrite, ...]
@@ -81,6 +81,7 @@ class Select(Struct, frozen=True, kw_only=True):
     epoch: int
     rank: int = 0
     insists: bool = False
+    silent: int = 0
 
 
 class Reserve(Struct, frozen=True, kw_only=True):

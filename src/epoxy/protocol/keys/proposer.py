@@ -27,11 +27,13 @@ PATHS = (Path.LOCAL, Path.FAST, Path.SLOW)
 
 
 class FoldIntent:
-    """Writes of one key that are proposed together. `offer` is their latest fold, None once its instance is decided."""
+    """Writes of one key that are proposed together. `offer` is their latest fold, None once its instance is decided.
+    `silent`: the owner they were taken back from; a round of that one has had its turn."""
 
-    def __init__(self, key: bytes, writes: Sequence[PendingWrite]) -> None:
+    def __init__(self, key: bytes, writes: Sequence[PendingWrite], silent: int = 0) -> None:
         self.key = key
         self.writes = tuple(writes)
+        self.silent = silent
         self.offer: OwnProposal | None = None
         self.decided: Proposal | None = None
         """What the last round decided, or met."""
@@ -148,6 +150,7 @@ def selection(intent: FoldIntent, ctx: Context, *, insists: bool = False) -> Sel
         epoch=ctx.config.epoch,
         rank=ctx.timing.rank,
         insists=insists,
+        silent=intent.silent,
     )
 
 
