@@ -7,7 +7,7 @@ import msgspec
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoch
 from epoxy.model.records import Proposal, ProposalId, Settled
-from epoxy.model.writes import ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
+from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
 from epoxy.protocol.effects import Answer, Context, Expired, Next, Open, Pause
 from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.folding import ABSENT, UNKNOWN, answer_found, find, fold, is_decided, tellable
@@ -156,7 +156,7 @@ def selection(intent: FoldIntent, ctx: Context, *, insists: bool = False) -> Sel
 
 def propose_fold(intent: FoldIntent, start: FastVote | Reserved, ctx: Context) -> Flow[None]:
     assert start.fold is not None, "selected for these writes"
-    offer = intent.offer = OwnProposal(fold=start.fold, writes=intent.open)
+    offer = intent.offer = offer_of(intent, start.fold)
     decision = yield from decide(ctx, KeyInstance(key=intent.key, base=start.fold.base), offer, start)
     if isinstance(decision, GaveUp):
         intent.fail(decision.reason)
@@ -164,16 +164,25 @@ def propose_fold(intent: FoldIntent, start: FastVote | Reserved, ctx: Context) -
         yield from settle(intent, decision, ctx)
 
 
+def offer_of(intent: FoldIntent, fold: Fold) -> OwnProposal:
+    """The same one again, if it was made in a round before: it may be decided already."""
+    before = intent.offer
+    if before is not None and before.fold.proposal == fold.proposal and before.writes == intent.open:
+        return before
+    return OwnProposal(fold=fold, writes=intent.open)
+
+
 def settle(intent: FoldIntent, decision: Decision, ctx: Context) -> Flow[None]:
     """Answer the writes that were decided, and raise the floor of the others. Only now is anything told about any write
-    of a fold (F1), its refusals included: they saw a state that did not exist before."""
+    of a fold (F1), its refusals included: they saw a state that did not exist before. If all its other writes may be in
+    an older decision, that state may be past: then what it refused is evaluated again."""
     intent.travelled = longest(intent.travelled, decision.path)
     intent.decided = decision.committed
     offer, intent.offer = intent.offer, None
     if offer is not None and offer.made and is_mine(offer.fold, decision):
         for pending, outcome in zip(offer.writes, offer.fold.answers, strict=True):
-            intent.answer(pending, outcome)
-        return
+            if offer.is_new or isinstance(outcome, Committed):
+                intent.answer(pending, outcome)
     unknown = look_for(intent, decision.committed, decision.lineage)
     if unknown:
         unknown = yield from ask_others(intent, unknown, ctx)

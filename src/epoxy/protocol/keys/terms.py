@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from epoxy.model.records import Proposal, Settled
-from epoxy.model.writes import Path
+from epoxy.model.writes import Committed, Path
 from epoxy.protocol.keys.operations import Fold, PendingWrite
 
 
@@ -20,11 +20,18 @@ class KeyInstance(Struct, frozen=True, kw_only=True):
 
 class OwnProposal(Struct, kw_only=True):
     """The fold of these writes. Once it is `made`, other replicas may finish it, so none of its writes has lost before
-    the decision of its instance is known."""
+    the decision of its instance is known. `is_new`: one of the writes that take effect was in no fold before, so a
+    decision with their ids is this fold, and no older than the writes that it refuses."""
 
     fold: Fold
     writes: tuple[PendingWrite, ...]
     made: bool = False
+    is_new: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.writes) > 1:
+            effective = zip(self.writes, self.fold.answers, strict=True)
+            self.is_new = any(isinstance(told, Committed) and not pending.is_exposed for pending, told in effective)
 
     def put_forward(self) -> None:
         """Before its first Accept leaves."""
