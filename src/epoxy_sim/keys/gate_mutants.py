@@ -11,7 +11,7 @@ from epoxy.node.members.peer_gate import PeerGate
 from epoxy.protocol.members import incarnation
 from epoxy.protocol.members.identity import Recognition
 from epoxy.protocol.members.incarnation import StoreRefusal, sighting
-from epoxy_sim.keys import mutants
+from epoxy_sim.keys import fold_mutants
 from epoxy_sim.keys.mutants import KeysMutant
 from epoxy_sim.patching import Mutants, always, never, nothing
 
@@ -20,7 +20,7 @@ has_enough = incarnation.has_enough
 mismatch = PeerGate._mismatch
 hear = PeerGate.hear
 
-MUTANTS = Mutants(KeysMutant, mutants.MUTANTS)
+MUTANTS = Mutants(KeysMutant, fold_mutants.MUTANTS)
 mutant = MUTANTS.mutant
 
 

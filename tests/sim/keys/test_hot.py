@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from epoxy.model.messages import Carry
 from epoxy.model.records import ProposalId
 from epoxy.model.writes import ConsensusFailed, Outcome, Write
-from epoxy.node.keys.driver import Driver
+from epoxy.node.keys.driver import LEAST_CARRY_MS, Driver
+from epoxy.node.keys.owners import Owners
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.keys.carrying import packed
 from epoxy.protocol.keys.operations import PendingWrite
@@ -16,7 +17,7 @@ from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChange
 from epoxy_sim.keys.plans.hot import APART, HOT_ASKS, SIZES, hot
 from epoxy_sim.keys.simulation import run
 from epoxy_sim.members.campaign import Setup
-from epoxy_sim.patching import Patch, applied
+from epoxy_sim.patching import Patch, applied, nothing
 from tests.sim.keys.bench import KEY, Town, plan_of, step
 
 PLANS = [hot(seed, None, None) for seed in range(120)]
@@ -93,6 +94,44 @@ def test_in_a_fair_plan_no_client_may_fail() -> None:
     assert (fair.rule, "nothing broke, and yet c1 was told" in fair.detail) == ("liveness", True)
     assert unfair is not None
     assert "calm, and yet last-1 was told" in unfair.detail
+
+
+# A silent owner
+
+
+SILENT_MS = 600
+
+
+def wait_for_silent_owner() -> float:
+    """A owns the key and falls silent. How long a client of B needs for six writes after that."""
+    busy = tuple(ClientPlan(home=1, steps=tuple(step(Ask.PUT, at_us=20_000 * i) for i in range(28))) for _ in range(6))
+    before = tuple(step(Ask.PUT, at_us=20_000 * i) for i in range(25))
+    after = tuple(step(Ask.PUT, at_us=1_000 * (SILENT_MS + 50)) for _ in range(6))
+    faults = (
+        Fault(at_us=1_000 * SILENT_MS, kind=FaultKind.PAUSE, machines=(1,)),
+        Fault(at_us=12_000_000, kind=FaultKind.RESUME, machines=(1,)),
+    )
+    clients = (ClientPlan(home=2, steps=(*before, *after)), *busy)
+    plan = replace(FAIR, clients=clients, faults=faults, faults_end_us=12_000_000)
+    report = run(plan, tracing=True)
+    assert report.failure is None
+    assert report.folds["carried"] > 10
+    told = [line for line in report.trace or [] if " c1 is told" in line]
+    assert len(told) == len(before) + len(after)
+    return float(told[-1].split()[0]) - SILENT_MS
+
+
+def test_a_silent_owner_costs_one_hedge_and_not_one_for_each_write() -> None:
+    assert wait_for_silent_owner() < 2 * LEAST_CARRY_MS
+
+
+def test_a_hint_that_is_believed_for_ever_would_cost_each_write_a_hedge() -> None:
+    def believed(owners: Owners, key: bytes, _: float) -> int | None:
+        hint = owners._hints.get(key)
+        return hint[0] if hint is not None else None
+
+    with applied((Patch(Owners, "forget", nothing), Patch(Owners, "of", believed))):
+        assert wait_for_silent_owner() > 4 * LEAST_CARRY_MS
 
 
 # Carried writes on the network
