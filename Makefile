@@ -132,9 +132,10 @@ lint: setup ## ruff (lint and format), mypy --strict, import-linter
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: sim
-sim: setup ## simulate immutable and mutable keys over SEEDS (default 0..10000)
+sim: setup ## simulate immutable, mutable and hot keys over SEEDS (default 0..10000)
 	$(BIN)/epoxy sim per-key --seeds $(SEEDS)
 	$(BIN)/epoxy sim mutable --seeds $(SEEDS)
+	$(BIN)/epoxy sim hot --seeds $(SEEDS)
 
 KILLS ?= 1000
 POWER_CUTS ?= 1000

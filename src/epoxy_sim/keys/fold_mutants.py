@@ -6,8 +6,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from msgspec.structs import replace
-
 from epoxy.model.records import KeyState, Proposal, Settled
 from epoxy.model.writes import Committed, Outcome, Path
 from epoxy.node.keys.carry_numbers import CarryNumbers
@@ -71,7 +69,7 @@ def nothing_before_me(pending: PendingWrite, committed: Proposal | None, lineage
 @mutant(KeyQueue, "learned", "floor-jumps-a-gap", "a floor rises over decisions that were not seen")
 def rise_anyway(queue: KeyQueue, after: KeyState) -> None:
     learned(queue, after)
-    for entry in (*queue._waiting, *queue._out.carried.values()):
+    for entry in (*queue._waiting, *queue._carried.values()):
         if NOT_EXPOSED < entry.pending.floor < after.version and entry.found is None:
             entry.pending.floor = after.version
 
@@ -91,11 +89,6 @@ mutant(folding, "find", "lineage-not-searched", "no write is looked for")(consta
 @mutant(folding, "find", "short-lineage-is-absent", "what the lineage does not reach counts as absent")
 def absent_if_forgotten(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
     return max(folding.ABSENT, find(pending, committed, lineage))
-
-
-@mutant(folding, "find", "gap-ignored", "a lineage with a gap is searched as if it had none")
-def overlook_gaps(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
-    return find(replace(pending, handed_over=False), committed, lineage)
 
 
 mutant(local, "may_be_decided", "folded-again", "a write is folded again without a look at what was decided")(never)
