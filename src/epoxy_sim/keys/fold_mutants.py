@@ -107,14 +107,14 @@ def guess(pending: PendingWrite, version: int, committed: Proposal, path: Path) 
 # F6: a refusal leaves no trace.
 
 
-@mutant(folding, "tellable", "refusal-though-handed-over", "a write fails although another replica may fold it")
+@mutant(
+    folding, "tellable", "refusal-though-handed-over", "a write fails although another replica may fold it", since=640
+)
 def tell_anyway(pending: PendingWrite, outcome: Outcome) -> Outcome:
     return outcome
 
 
 mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again")(always)
-mutant(carrying, "was_taken_by_none", "decline-for-another-life", "a process declines what the one before took")(always)
-mutant(carrying, "is_declined", "never-declined", "an owner folds what its lineage does not tell about")(never)
 
 
 # Instances, and the queue

@@ -260,7 +260,7 @@ def late_commit_clears(state: KeyState, proposal: Proposal) -> acceptor.Step:
     return learn(state, proposal)
 
 
-@mutant(folding, "find", "newest-is-winner", "an overtaken write is taken for a lost one", workload="mutable")
+@mutant(folding, "find", "newest-is-winner", "an overtaken write is taken for a lost one", workload="hot")
 def look_at_the_newest(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
     return folding.version_in(committed, pending.proposal_id)
 
@@ -287,7 +287,7 @@ def hand_on_old_answers(write: Uncontended, sender: int, reply: Reply) -> None:
         happened(run, run._round, Answer(sender, reply))
 
 
-@mutant(folding, "find", "forgotten-is-lost", "a forgotten decision counts as lost", workload="mutable")
+@mutant(folding, "find", "forgotten-is-lost", "a forgotten decision counts as lost", workload="hot")
 def forget_all_but_the_newest(pending: PendingWrite, committed: Proposal, lineage: tuple[Settled, ...]) -> int:
     found = find(pending, committed, ())
     return folding.ABSENT if found == folding.UNKNOWN else found
