@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epoxy.codec import wire
+from epoxy.model.errors import Oversized
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
-from epoxy.model.records import ProposalId, Settled
+from epoxy.model.messages import CarryAnswers
+from epoxy.model.records import MAX_FOLD_WRITES, MAX_VALUE_BYTES, ProposalId, Settled
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
@@ -22,6 +25,7 @@ from epoxy.model.writes import (
 from epoxy.protocol.keys.carrying import (
     MAX_REASON,
     answer_to,
+    in_messages,
     is_declined,
     may_be_carried,
     outcome_of,
@@ -120,6 +124,21 @@ def test_what_took_effect_comes_back_with_its_version_and_what_was_there(write: 
     answer = answer_to(pending, done)
     assert (answer.version, answer.value) == (10, b"4" if write.amount is not None else None)
     assert outcome_of(pending, answer) == done
+
+
+def test_answers_that_name_long_values_go_in_several_messages() -> None:
+    long = VersionMismatch(committed=prop(bytes(MAX_VALUE_BYTES), 9, mutable=True), path=SLOW)
+    short = VersionMismatch(committed=LIVE, path=SLOW)
+    few = [answer_to(waiting(PUT, nonce=nonce), short) for nonce in range(MAX_FOLD_WRITES)]
+    assert in_messages(few) == [few]
+    many = [answer_to(waiting(PUT, nonce=nonce), long) for nonce in range(5)]
+    parts = in_messages(many)
+    assert [answer for part in parts for answer in part] == many
+    for part in parts:
+        message = CarryAnswers(key=KEY, owner=B, answers=tuple(part))
+        assert len(wire.encode_request(message)) <= wire.MAX_ENCODED_BYTES
+    with pytest.raises(Oversized):
+        wire.encode_request(CarryAnswers(key=KEY, owner=B, answers=tuple(many)))
 
 
 def test_a_long_reason_is_cut() -> None:

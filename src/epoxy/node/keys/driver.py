@@ -18,7 +18,7 @@ from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
-from epoxy.protocol.keys.carrying import answer_to, is_declined, place, unpacked, was_taken_by_none
+from epoxy.protocol.keys.carrying import answer_to, in_messages, is_declined, place, unpacked, was_taken_by_none
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
 from epoxy.protocol.keys.folding import ABSENT, answer_found
 from epoxy.protocol.keys.operations import PendingWrite
@@ -189,8 +189,9 @@ class Driver:
 
     def answer_carried(self, home: int, key: bytes, owner: int, answers: Sequence[CarryAnswer]) -> None:
         """With a callback: a message without one waits for others, and clients wait for this one."""
-        message = CarryAnswers(key=key, owner=owner, answers=tuple(answers))
-        self.transport.send(home, (message,), drop)
+        for part in in_messages(answers):
+            message = CarryAnswers(key=key, owner=owner, answers=tuple(part))
+            self.transport.send(home, (message,), drop)
 
     def _carried(self, request: CarryRequest) -> Reply:
         """A request of another replica about writes that are folded elsewhere than at their home."""

@@ -4,6 +4,8 @@ A Carry changes no acceptor's state, and may be lost, late or repeated: by the i
 nothing takes effect twice, however many replicas fold it.
 """
 
+from collections.abc import Sequence
+
 from epoxy.model.integers import LEAST_INTEGER
 from epoxy.model.messages import CarriedWrite, CarryAnswer, CarryResult
 from epoxy.model.records import Proposal, Settled
@@ -24,6 +26,9 @@ from epoxy.protocol.keys.folding import ABSENT, MAX_FOLD_BYTES, UNKNOWN, find
 from epoxy.protocol.keys.operations import PendingWrite
 
 MAX_REASON = 256
+
+MAX_ANSWERS_BYTES = 1 << 20
+"""Of the values in one CarryAnswers, and one more: a frame has 4 MiB."""
 
 NO_LIFE = 0
 """The receiver of a Carry before its life is known."""
@@ -114,6 +119,20 @@ def answer_to(pending: PendingWrite, outcome: Outcome) -> CarryAnswer:
         committed=committed,
         reason=reason[:MAX_REASON],
     )
+
+
+def in_messages(answers: Sequence[CarryAnswer]) -> list[list[CarryAnswer]]:
+    """The answers of a fold in messages that fit into a frame: each refusal may name a value of 1 MiB."""
+    messages: list[list[CarryAnswer]] = [[]]
+    size = 0
+    for answer in answers:
+        committed = answer.committed
+        size += len(committed.value or b"") if committed is not None else 0
+        if size > MAX_ANSWERS_BYTES and messages[-1]:
+            messages.append([])
+            size = 0
+        messages[-1].append(answer)
+    return messages
 
 
 def outcome_of(pending: PendingWrite, answer: CarryAnswer) -> Outcome:
