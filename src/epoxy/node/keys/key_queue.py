@@ -168,6 +168,8 @@ class KeyQueue:
         self._prepares += ended.prepares
         if self._hand_overs is not None:
             entries = self._hand_overs.without_awaited(entries)
+        elif len(entries) == 1 and not self._waiting and self._end_alone(entries[0]):
+            return
         lost = [entry for entry in entries if entry.pending.outcome is None]
         answered = [entry for entry in entries if entry.pending.outcome is not None] if lost else entries
         decided = intent.decided
@@ -183,6 +185,16 @@ class KeyQueue:
         else:
             self._rest()
         self._answer(answered, owner)
+
+    def _end_alone(self, entry: QueuedWrite) -> bool:
+        """The commonest case: one client wrote, and is answered, and nothing else waits."""
+        outcome, answered, driver = entry.pending.outcome, entry.answered, self._driver
+        if outcome is None or answered is None or driver.owners.counts(self.key):
+            return False
+        driver.forget(self)
+        driver.finished(entry, outcome, self._prepares)
+        answered(outcome)
+        return True
 
     def _is_shared(self, entries: list[QueuedWrite]) -> bool:
         """Whether others than one client write this key of late."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from epoxy.model.errors import RottenRow
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, HigherBallot, Prepare, Reply, StaleEpoch
 from epoxy.model.records import KeyState, Proposal
-from epoxy.model.writes import ConsensusFailed, Path, Refused
+from epoxy.model.writes import Committed, ConsensusFailed, Path, Refused
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.ports import Clock
 from epoxy.protocol.effects import Context
@@ -145,7 +145,10 @@ class Uncontended(DirectRound[FoldIntent]):
                 self._spread(self._proposal)
                 intent.decided, intent.travelled = self._proposal, Path.FAST
                 for pending, outcome in zip(intent.writes, intent.offer.fold.answers, strict=True):
-                    intent.answer(pending, outcome)
+                    if isinstance(outcome, Committed) and not pending.lost:
+                        pending.outcome = outcome
+                    else:
+                        intent.answer(pending, outcome)
             else:
                 self._leave(result if isinstance(result, AlreadyCommitted | StaleEpoch) else None)
                 return

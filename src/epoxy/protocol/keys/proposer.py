@@ -42,6 +42,9 @@ class FoldIntent:
     @property
     def open(self) -> tuple[PendingWrite, ...]:
         """The writes without an answer."""
+        writes = self.writes
+        if len(writes) == 1:
+            return writes if writes[0].outcome is None else ()
         return tuple([pending for pending in self.writes if pending.outcome is None])
 
     @property
