@@ -37,14 +37,28 @@ def test_inspect_draws_all_replicas(node: FakeNode, capsys: Captured) -> None:
     assert run(["inspect", "k"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["datacenter", "replica", "committed"]
-    assert lines[1].split() == ["dc-1", "1", "eu,", "version", "2,", "by", "1#abc", "-", "-", "-", "2"]
-    assert (
-        " ".join(lines[2].split()) == "dc-2 2 eu, version 1, by 1#abc (4,3) us, version 3, by 1#abc in (1,2), fast - 0"
-    )
+    assert lines[1].split() == ["dc-1", "1", "eu,", "version", "2,", "by", "1#abc", "-", "-", "-", "2", "-", "-"]
+    second = "dc-2 2 eu, version 1, by 1#abc (4,3) us, version 3, by 1#abc in (1,2), fast - 0 - -"
+    assert " ".join(lines[2].split()) == second
     assert "dc-3        3        did not answer: no answer in time" in lines[3]
     assert lines[-1] == (
         "1 of 3 replicas hold the newest value, version 2. 1 will learn it from the others. 1 vote in flight."
     )
+
+
+def test_inspect_says_who_folds_the_writes_of_a_key(node: FakeNode, capsys: Captured) -> None:
+    ids = ProposalId(1, 1), ProposalId(3, 2)
+    fold = Proposal(value=b"9", version=9, mutable=True, proposal_id=ProposalId(3, 3), folded=ids, proposer=2)
+    node.inspected = {
+        "key": "k",
+        "replicas": [holding(1, fold, owner=2, waiting=5), holding(2, fold, waiting=12), holding(3, fold, owner=2)],
+    }
+    assert run(["inspect", "k"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[-2:] == ["owner", "waiting"]
+    assert "9, version 9, by 3#3, the last of 3 writes folded by 2" in lines[1]
+    assert [line.split()[-2:] for line in lines[1:4]] == [["2", "5"], ["-", "12"], ["2", "-"]]
+    assert lines[-1].endswith("Replica 2 (dc-2) owns it: 2 others carry writes to it.")
 
 
 def test_inspect_of_a_key_that_no_replica_has(node: FakeNode, capsys: Captured) -> None:

@@ -269,6 +269,8 @@ VALUES: dict[str, Any] = {
         vote=None,
         cached=None,
         changelog=(bytes(range(10)),),
+        owner=3,
+        waiting=17,
     ),
     "reply pre-accept-ok": PreAcceptOk(also=(SLOT,)),
     "reply voted": Voted(),

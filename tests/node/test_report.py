@@ -6,14 +6,15 @@ import msgspec
 import pytest
 
 from epoxy.model.address import Address
-from epoxy.model.api import ReplicaView
+from epoxy.model.api import DecisionView, ReplicaView
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Failed, Inspect, Inspected
-from epoxy.model.writes import Committed
+from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.writes import Committed, Write
 from epoxy.model.writes import Path as Way
 from tests.node.service_bench import World
-from tests.protocol.keys.harness import KEY, A, B, C, D
+from tests.protocol.keys.harness import KEY, A, B, C, D, commit
 
 # Looking into the replicas
 
@@ -45,6 +46,25 @@ def test_an_inspection_shows_who_is_silent_and_who_failed() -> None:
     assert fine == ReplicaView(id=D, datacenter="dc-4", held=empty())
     sent[B].answer(empty())
     assert len(answers) == 1
+
+
+def test_an_inspection_shows_the_owner_by_the_hint_what_waits_and_how_a_version_was_decided() -> None:
+    world = World()
+    folded = (ProposalId(A, 1), ProposalId(C, 2))
+    fold = Proposal(value=b"v", version=7, mutable=True, proposal_id=ProposalId(C, 3), folded=folded, proposer=B)
+    world.node.replica.handle([commit(fold)], lambda _: None)
+    world.node.driver.write(Write(key=KEY, value=b"w", mutable=True), world.outcomes.append)
+    world.disk.sync()
+    world.links.sent.clear()
+    world.node.driver.owners.believe(KEY, B, world.clock.now)
+    answers, sent = inspected(world), world.links.take()
+    for peer in (B, C):
+        sent[peer].answer(empty())
+    mine, other = answers[0][:2]
+    assert mine.held is not None
+    assert (mine.held.owner, mine.held.waiting) == (B, 1)
+    assert mine.decision == DecisionView(proposer=B, base=4, version=7, writes=3)
+    assert other.decision is None
 
 
 def test_an_inspection_that_everybody_answered_leaves_no_timer() -> None:

@@ -1,5 +1,7 @@
 """`epoxy inspect`: what every replica holds for a key."""
 
+from collections import Counter
+
 import click
 
 from epoxy.cli import output, target
@@ -10,7 +12,7 @@ from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import Inspected
 from epoxy.model.records import Proposal
 
-HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "recent changes")
+HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "recent changes", "owner", "waiting")
 
 
 @click.command(context_settings=SETTINGS, short_help="Show what every replica holds for a key.")
@@ -18,7 +20,8 @@ HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "rec
 @target.call_options
 def inspect(key: bytes, call: target.NodeCall) -> None:
     """Print what every replica holds for KEY: the committed value, promise and vote in flight, the cached value, and
-    how often KEY is among the newest 1,000 rows of the changelog.
+    how often KEY is among the newest 1,000 rows of the changelog. If several replicas write KEY: the owner that each
+    carries its writes to, and how many of its writes wait.
 
     Exit status: 0 every replica answered, 1 not every one.
 
@@ -39,7 +42,7 @@ def inspect(key: bytes, call: target.NodeCall) -> None:
 def cells(replica: ReplicaView) -> tuple[str, ...]:
     held = replica.held
     if held is None:
-        return replica.datacenter, str(replica.id), f"did not answer: {replica.reason}", "", "", "", ""
+        return replica.datacenter, str(replica.id), f"did not answer: {replica.reason}", *[""] * 6
     return (
         replica.datacenter,
         str(replica.id),
@@ -48,6 +51,8 @@ def cells(replica: ReplicaView) -> tuple[str, ...]:
         f"{proposal(held.vote.proposal)} in {ballot(held.vote.ballot)}" if held.vote is not None else "-",
         proposal(held.cached),
         str(len(held.changelog)),
+        str(held.owner) if held.owner else "-",
+        str(held.waiting) if held.waiting else "-",
     )
 
 
@@ -55,7 +60,8 @@ def proposal(held: Proposal | None) -> str:
     if held is None:
         return "-"
     value = output.text_of(held.value) if held.value is not None else "(deleted)"
-    return f"{value}, {'version ' + str(held.version) if held.mutable else 'reserved'}, by {held.proposal_id}"
+    folded = f", the last of {1 + len(held.folded)} writes folded by {held.home}" if held.is_fold else ""
+    return f"{value}, {'version ' + str(held.version) if held.mutable else 'reserved'}, by {held.proposal_id}{folded}"
 
 
 def ballot(promised: Ballot) -> str:
@@ -76,7 +82,18 @@ def verdict(seen: Inspection) -> str:
     words = f"{having} of {len(seen.replicas)} replicas hold the newest value, version {newest.version}."
     behind = len(held) - having
     late = f" {behind} will learn it from the others." if behind else ""
-    return words + late + in_flight(held)
+    return words + late + in_flight(held) + owned(seen)
+
+
+def owned(seen: Inspection) -> str:
+    """Who folds the writes of the key, if replicas believe that one does."""
+    owners = Counter(replica.held.owner for replica in seen.replicas if replica.held is not None and replica.held.owner)
+    if not owners:
+        return ""
+    owner, count = owners.most_common(1)[0]
+    name = next((f" ({replica.datacenter})" for replica in seen.replicas if replica.id == owner), "")
+    carry = "another carries" if count == 1 else f"{count} others carry"
+    return f" Replica {owner}{name} owns it: {carry} writes to it."
 
 
 def in_flight(held: list[Inspected]) -> str:

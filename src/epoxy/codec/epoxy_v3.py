@@ -2609,6 +2609,8 @@ def encode_inspected(out: list[bytes], record: Inspected) -> None:
     vote = record.vote
     cached = record.cached
     changelog = record.changelog
+    owner = record.owner
+    waiting = record.waiting
     promised_counter = promised.counter
     promised_replica_id = promised.replica_id
     if promised_counter == 0 and promised_replica_id != 0:
@@ -2639,6 +2641,8 @@ def encode_inspected(out: list[bytes], record: Inspected) -> None:
         encode_stamps(out, changelog)
     else:
         out.append(BYTES[0])
+    out.append(BYTES[owner] if 0 <= owner <= 0x7F else uint(owner))
+    out.append(BYTES[waiting] if 0 <= waiting <= 0x7F else uint(waiting))
 
 
 def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
@@ -2688,6 +2692,14 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
     else:
         changelog = ()
         position += 1
+    owner = buffer[position]
+    position += 1
+    if owner > 0x7F:
+        owner, position = decode_uint(buffer, position - 1)
+    waiting = buffer[position]
+    position += 1
+    if waiting > 0x7F:
+        waiting, position = decode_uint(buffer, position - 1)
     record = Inspected(
         epoch=epoch,
         committed=committed,
@@ -2696,6 +2708,8 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
         vote=vote,
         cached=cached,
         changelog=changelog,
+        owner=owner,
+        waiting=waiting,
     )
     return record, position
 

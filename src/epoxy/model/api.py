@@ -114,13 +114,25 @@ class KeyPage(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
+class DecisionView(Struct, frozen=True, kw_only=True):
+    """How a committed version came about: replica `proposer` took the key from version `base` to `version`, with as
+    many writes as `writes` says."""
+
+    proposer: int
+    base: int
+    version: int
+    writes: int
+
+
 class ReplicaView(Struct, frozen=True, kw_only=True):
-    """What one replica holds for a key. `held` null: it did not answer, and `reason` says why."""
+    """What one replica holds for a key. `held` null: it did not answer, and `reason` says why. `decision`: the one that
+    made the version it holds."""
 
     id: int
     datacenter: str
     held: Inspected | None
     reason: str = ""
+    decision: DecisionView | None = None
 
 
 class Inspection(Struct, frozen=True, kw_only=True):

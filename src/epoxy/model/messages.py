@@ -211,7 +211,8 @@ class ConfigOk(Struct, frozen=True, kw_only=True):
 
 
 class Inspected(Struct, frozen=True, kw_only=True):
-    """`changelog`: the stamps of this key's rows among the newest ones."""
+    """`changelog`: the stamps of this key's rows among the newest ones. `owner`: the replica that this one carries
+    writes of the key to, by its hint; 0: none. `waiting`: writes that wait here, or elsewhere for this replica."""
 
     epoch: int
     committed: Proposal | None
@@ -220,6 +221,8 @@ class Inspected(Struct, frozen=True, kw_only=True):
     vote: Vote | None
     cached: Proposal | None
     changelog: tuple[bytes, ...]
+    owner: int = 0
+    waiting: int = 0
 
 
 class Failed(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from epoxy import __compiled__
-from epoxy.model.api import NodeReport, PeerStatus, ReplicaView, StoreStart
+from epoxy.model.api import DecisionView, NodeReport, PeerStatus, ReplicaView, StoreStart
 from epoxy.model.cluster import ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
+from epoxy.model.records import Proposal
 from epoxy.model.writes import Path
 from epoxy.node.process.auth import exposed_listeners
 from epoxy.node.process.config import Settings
@@ -149,7 +150,10 @@ def inspect(node: "Node", key: bytes, answered: Callable[[list[ReplicaView]], No
         waiting.discard(replica)
         held = reply if isinstance(reply, Inspected) else None
         reason = reply.reason if isinstance(reply, Failed) else ""
-        views[replica] = ReplicaView(id=replica, datacenter=node.datacenter_of(replica), held=held, reason=reason)
+        decision = decision_of(held.committed) if held is not None and held.committed is not None else None
+        views[replica] = ReplicaView(
+            id=replica, datacenter=node.datacenter_of(replica), held=held, reason=reason, decision=decision
+        )
         if not waiting:
             timer.cancel()
             answered([views[i] for i in sorted(views)])
@@ -164,6 +168,12 @@ def inspect(node: "Node", key: bytes, answered: Callable[[list[ReplicaView]], No
             node.replica.handle([Inspect(key=key)], partial(heard, replica))
         else:
             node.links.send(replica, [Inspect(key=key)], partial(heard, replica))
+
+
+def decision_of(committed: Proposal) -> DecisionView:
+    """A legacy value has no proposer, and its version 0 builds on none."""
+    base, writes = max(0, committed.base), 1 + len(committed.folded)
+    return DecisionView(proposer=committed.home, base=base, version=committed.version, writes=writes)
 
 
 def rounded(milliseconds: float | None) -> float | None:

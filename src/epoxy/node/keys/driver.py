@@ -78,6 +78,7 @@ class Driver:
         replica.commit_watchers.extend((self._learned, self.writers.committed))
         replica.carried = self._carried
         replica.refused = self._refused
+        replica.queued = self._queued
 
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
         """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
@@ -160,6 +161,10 @@ class Driver:
     def _refused(self, accept: Accept) -> None:
         if accept.ballot.is_fast and (queue := self._queues.get(accept.key)) is not None:
             queue.refused(accept)
+
+    def _queued(self, key: bytes) -> tuple[int, int]:
+        queue = self._queues.get(key)
+        return self.owners.of(key, self.clock.now_ms()) or 0, queue.unanswered if queue is not None else 0
 
     # Of the queues
 

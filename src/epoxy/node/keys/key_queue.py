@@ -79,6 +79,11 @@ class KeyQueue:
         self.held: set[ProposalId] = set()
         """Ids of writes that were carried here and have no answer yet."""
 
+    @property
+    def unanswered(self) -> int:
+        """Writes that wait, those of the round under way, and those that were carried."""
+        return len(self._waiting) + len(self._under_way) + len(self._carried)
+
     def first(self, entry: QueuedWrite) -> None:
         """Of a queue just made."""
         if self._driver.owners.of(self.key, entry.begun_ms) is None:

@@ -71,6 +71,8 @@ class Replica:
         """Handles writes that are folded elsewhere than at their home."""
         self.refused: Callable[[Accept], None] = not_watched
         """Called for each Accept that was refused for another vote or promise."""
+        self.queued: Callable[[bytes], tuple[int, int]] = none_queued
+        """The owner of a key by this replica's hint, 0 if there is none, and how many writes wait."""
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me)
@@ -145,6 +147,7 @@ class Replica:
     def _inspect(self, tx: Transaction, key: bytes) -> Inspected:
         state = self.keyspace.load(tx, key)
         newest = self.keyspace.changelog(tx.snapshot, None, INSPECTED_ROWS, newest_first=True)
+        owner, waiting = self.queued(key)
         return Inspected(
             epoch=self.config.epoch,
             committed=state.committed,
@@ -153,6 +156,8 @@ class Replica:
             vote=state.vote,
             cached=self.keyspace.cached(tx, key),
             changelog=tuple(stamp for stamp, entry in newest if entry.key == key)[:INSPECTED_STAMPS],
+            owner=owner,
+            waiting=waiting,
         )
 
     def _operation(self, op: KeyOp) -> object:
@@ -283,6 +288,11 @@ class Replica:
         """A configuration is the committed value of CONFIG_KEY, so the acceptor refuses an older one."""
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
         return self.config
+
+
+def none_queued(_key: bytes) -> tuple[int, int]:
+    """The default of `Replica.queued`."""
+    return 0, 0
 
 
 def not_watched(_: Accept) -> None:
