@@ -90,7 +90,9 @@ def watch(prefix: bytes, after: str | None, count: int | None, follow: bool, url
 def tell_words(change: Change) -> None:
     what = "deleted" if change.value is None else "put" if change.mutable else "reserved"
     value = f" = {output.text_of(change.value)}" if change.value is not None else ""
-    click.echo(f"{change.cursor}  {what:<8}  {output.text_of(change.key)}{value}  (version {change.version})")
+    first, last = change.first_version, change.version
+    versions = f"version {last}" if first == last else f"versions {first} to {last}"
+    click.echo(f"{change.cursor}  {what:<8}  {output.text_of(change.key)}{value}  ({versions})")
 
 
 def tell_json(change: Change) -> None:
@@ -100,6 +102,7 @@ def tell_json(change: Change) -> None:
             "key": target.key_json(change.key),
             **target.value_json(change.value),
             "version": change.version,
+            "first_version": change.first_version,
             "mutable": change.mutable,
         }
     )

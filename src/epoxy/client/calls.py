@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, quote_from_bytes, unquote_to_bytes, urlencode
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import JSON, fail, found_at, read_json, replaced, says_absent, travelled, version_of
@@ -355,7 +355,12 @@ def change(cursor: str, data: str) -> Change:
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"sent a change that no Epoxy node sends ({error})") from error
     return Change(
-        cursor=cursor, key=unquote_to_bytes(row.key), value=row.value_base64, version=row.version, mutable=row.mutable
+        cursor=cursor,
+        key=unquote_to_bytes(row.key),
+        value=row.value_base64,
+        version=row.version,
+        mutable=row.mutable,
+        first_version=row.version if row.first_version is UNSET else row.first_version,
     )
 
 

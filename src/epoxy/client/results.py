@@ -129,7 +129,8 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A commit that a node learned of. `value` None: the key was deleted. `cursor` continues at this node and no
+    """A commit that a node learned of. `value` None: the key was deleted. Writes that were decided together are one
+    change, of versions `first_version` to `version`, with the value of the last. `cursor` continues at this node and no
     other: every node learns in an order of its own."""
 
     cursor: str
@@ -137,6 +138,7 @@ class Change(Struct, frozen=True, kw_only=True):
     value: bytes | None
     version: int
     mutable: bool
+    first_version: int
 
 
 class Status(NodeReport, frozen=True, kw_only=True):

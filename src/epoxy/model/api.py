@@ -92,6 +92,9 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
     mine: bool | UnsetType = UNSET
     path: Path | UnsetType = UNSET
     source: Source | UnsetType = UNSET
+    first_version: Annotated[
+        Version | UnsetType, documented("Of a change: the first version that the decision made; `version` is the last.")
+    ] = UNSET
     previous: Annotated[
         ReplacedValue | UnsetType | None, documented("With returning: what was there; null, if nothing was.")
     ] = UNSET

@@ -12,7 +12,7 @@ import pytest
 from epoxy.api.http import routes_changes
 from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
-from epoxy.model.records import ChangelogEntry
+from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node.txn.transactions import OWNED
 from epoxy.transport.limits import HttpLimits
 from tests.api.http.http_bench import PATIENCE_S, Answer, FakeNode, Wire, proposal, request, running, stamp
@@ -112,6 +112,20 @@ def test_that_a_key_was_given_to_transactions_is_not_told() -> None:
     in_a_loop(story)
 
 
+def test_a_fold_is_one_change_with_its_last_value_and_the_versions_it_made() -> None:
+    async def story(node: FakeNode, api: Api) -> None:
+        ids = ProposalId(1, 1), ProposalId(2, 2)
+        fold = Proposal(value=b"9", version=9, mutable=True, proposal_id=ProposalId(1, 3), folded=ids)
+        node.commit(b"n", fold)
+        node.commit(b"m", proposal(b"v", 4, mutable=True))
+        reader = Reader(api, "/v2/changes?follow=false")
+        await settle()
+        told = [json.loads(block.partition("data: ")[2]) for block in reader.blocks() if "data: " in block]
+        assert [(each["value"], each["first_version"], each["version"]) for each in told] == [("9", 7, 9), ("v", 4, 4)]
+
+    in_a_loop(story)
+
+
 def test_long_values_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes_changes, "BATCH_BYTES", 1000)
 
@@ -148,11 +162,13 @@ def test_what_there_is_and_then_what_comes() -> None:
         assert answer.headers["cache-control"] == "no-store"
         assert reader.blocks()[0] == (
             "id: 00000000000000000001\n"
-            'data: {"key":"a","value":"v","value_base64":"dg==","version":1,"mutable":false,"deleted":false}'
+            'data: {"key":"a","value":"v","value_base64":"dg==","version":1,"mutable":false,"deleted":false,'
+            '"first_version":1}'
         )
         assert reader.blocks()[2] == (
             "id: 00000000000000000003\n"
-            'data: {"key":"c%0A","value":null,"value_base64":null,"version":2,"mutable":true,"deleted":true}'
+            'data: {"key":"c%0A","value":null,"value_base64":null,"version":2,"mutable":true,"deleted":true,'
+            '"first_version":2}'
         )
 
     in_a_loop(story)

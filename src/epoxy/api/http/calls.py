@@ -141,6 +141,7 @@ def record(
     path: Path | UnsetType = UNSET,
     source: Source | UnsetType = UNSET,
     previous: ReplacedValue | UnsetType | None = UNSET,
+    first_version: int | UnsetType = UNSET,
 ) -> KeyRecord:
     return KeyRecord(
         key=quoted(key),
@@ -153,5 +154,6 @@ def record(
         path=path,
         source=source,
         previous=previous,
+        first_version=first_version,
         engine="transactions" if is_of_transactions(committed) else UNSET,
     )

@@ -221,8 +221,10 @@ def is_gone(node: Backend, cursor: bytes | None) -> bool:
 
 
 def event(cursor: bytes, entry: ChangelogEntry) -> bytes:
-    """JSON has no line breaks of its own, so one data line is enough."""
-    data = msgspec.json.encode(record(entry.key, entry.committed))
+    """JSON has no line breaks of its own, so one data line is enough. A decision of several writes is one change: its
+    last value, and the versions it made."""
+    committed = entry.committed
+    data = msgspec.json.encode(record(entry.key, committed, first_version=committed.version - len(committed.folded)))
     return b"id: %s\ndata: %s\n\n" % (cursor.hex().encode(), data)
 
 
