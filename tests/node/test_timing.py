@@ -8,6 +8,7 @@ from epoxy.node.timing import (
     LONGEST_BACKOFF_MS,
     LONGEST_HEDGE_MS,
     LONGEST_TURN_MS,
+    RANKS,
     READ_HEDGE_MS,
     SHORTEST_BACKOFF_MS,
     SHORTEST_HEDGE_MS,
@@ -150,3 +151,11 @@ def test_the_flow_under_way_keeps_its_timers_and_the_next_has_the_new() -> None:
     world.write(b"b")
     world.disk.sync()
     assert world.clock.now + 1.5 + SHORTEST_HEDGE_MS in world.clock.pending
+
+
+def test_the_nearer_a_quorum_is_the_higher_is_the_rank() -> None:
+    ranks = [rank(floor) for floor in (0.0, 2.0, 72.5, 100.9, 127.3, 152.4, 180.3)]
+    assert ranks == sorted(set(ranks), reverse=True), "each of five regions has its own"
+    assert ranks[0] == RANKS
+    assert (rank(5_000.0), rank(None)) == (0, 0), "far, or not known"
+    assert retimed(World(3), _2=72.5, _3=100.9).rank == rank(72.5)

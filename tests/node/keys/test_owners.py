@@ -72,3 +72,12 @@ def test_a_key_moves_to_the_replica_that_most_writes_come_from() -> None:
     assert owners.folded(KEY, [C]) == C
     assert owners.folded(KEY, [A]) == A, "counted anew"
     assert owners.counts(KEY)
+
+
+def test_even_shares_of_two_homes_do_not_move_a_key_by_chance() -> None:
+    owners = Owners(A)
+    assert not owners.counts(KEY)
+    most = SHARE_WRITES * 2 // 3
+    assert owners.folded(KEY, [B] * most + [A] * (SHARE_WRITES - most)) == A, "a little more than half"
+    assert owners.counts(KEY)
+    assert owners.folded(KEY, [B] * (most + 1) + [A] * (SHARE_WRITES - most - 1)) == B
