@@ -124,7 +124,7 @@ class KeyQueue:
         if owner is not None:
             self._carry(owner)
         kept = [entry for entry in self._waiting if owner is None or not entry.may_be_carried]
-        batch = self._begin(kept[: room(entry.pending for entry in kept) if self.key < FIRST_SYSTEM_KEY else 1])
+        batch = self._begin(kept[: room([entry.pending for entry in kept]) if self.key < FIRST_SYSTEM_KEY else 1])
         if batch:
             self._propose(batch)
         elif not self._is_awaited:
@@ -272,7 +272,7 @@ class KeyQueue:
             self._hand_overs = HandOvers(self._driver, self)
         free = min(MAX_FOLD_WRITES, MAX_CARRIED - len(self._carried))
         entries = [entry for entry in self._waiting if entry.may_be_carried][: max(0, free)]
-        entries = self._begin(entries[: room(entry.pending for entry in entries)])
+        entries = self._begin(entries[: room([entry.pending for entry in entries])])
         if entries:
             self._hand_overs.send(owner, entries)
             if any(entry.may_be_carried for entry in self._waiting):
