@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.campaign import Chunk, FailedRun, Tally, Task, play
-from epoxy_sim.keys.generate import SIZES, WORKLOADS
+from epoxy_sim.keys.generate import HOT, SIZES, WORKLOADS
 from epoxy_sim.members.campaign import Setup
 from epoxy_sim.members.mutants import MEMBERSHIP
 from epoxy_sim.worker_pool import work
@@ -35,7 +35,8 @@ LANES = [
     for n in sorted(set(SIZES))
     for policy in QuorumPolicy
     for workload in WORKLOADS
-] + [Setup(workload=MEMBERSHIP, policy=policy) for policy in QuorumPolicy]
+] + [Setup(workload=workload, policy=policy) for workload in (MEMBERSHIP, HOT) for policy in QuorumPolicy]
+"""Where the size is not fixed, members change: in all runs, or in some."""
 
 
 class BadSummary(Exception):

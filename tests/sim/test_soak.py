@@ -36,14 +36,14 @@ def few_small_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lanes_cover_every_workload_size_and_policy() -> None:
-    assert len(LANES) == 2 * 9 * 2 + 2, "both workloads, nine sizes, both policies; and changing members"
+    assert len(LANES) == 3 * 9 * 2 + 2 + 2, "three workloads, nine sizes, both policies; and changing members, twice"
     assert len({lane_name(lane) for lane in LANES}) == len(LANES)
 
 
 def test_lanes_take_turns(path: Path) -> None:
-    summary = soak_for(path, 6)
-    assert sorted(summary.next_seeds.values()) == [CHUNK, CHUNK, 2 * CHUNK, 2 * CHUNK]
-    assert summary.tally.runs == 6 * CHUNK
+    summary = soak_for(path, 8)
+    assert sorted(summary.next_seeds.values()) == [CHUNK] * 4 + [2 * CHUNK] * 2
+    assert summary.tally.runs == 8 * CHUNK
     assert summary.held
 
 
