@@ -95,6 +95,7 @@ def test_an_amount_that_is_no_number_of_64_bits(node: FakeNode, amount: str, cap
     status, out, err = command(["add", "n", amount], capsysbinary)
     assert (status, out) == (2, "")
     assert "[N]" in err
+    assert "is not a valid integer." in err or "is not in the range" in err
     assert not node.requests
 
 

@@ -60,7 +60,8 @@ def proposal(held: Proposal | None) -> str:
     if held is None:
         return "-"
     value = output.text_of(held.value) if held.value is not None else "(deleted)"
-    folded = f", the last of {1 + len(held.folded)} writes folded by {held.home}" if held.is_fold else ""
+    last = f"the last of {1 + len(held.folded)} writes " if held.folded else ""
+    folded = f", {last}folded by {held.home}" if held.is_fold else ""
     return f"{value}, {'version ' + str(held.version) if held.mutable else 'reserved'}, by {held.proposal_id}{folded}"
 
 

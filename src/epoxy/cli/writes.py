@@ -16,6 +16,13 @@ if_version_option = click.option(
     help="Write only if N is the current version; 0: only if the key was never written.",
 )
 
+
+class SignedAmount(click.IntRange):
+    """With a name that reads well in an error message."""
+
+    name = "integer"
+
+
 returning_option = click.option("--returning", is_flag=True, help="Show what was there before, too.")
 
 TRAVELLED = {
@@ -106,7 +113,7 @@ def put(key: bytes, value: bytes, if_version: int | None, returning: bool, call:
 
 @click.command(context_settings=SETTINGS | {"ignore_unknown_options": True}, short_help="Add to a number.")
 @target.key_argument
-@click.argument("amount", metavar="[N]", type=click.IntRange(LEAST_INTEGER, MOST_INTEGER), default=1)
+@click.argument("amount", metavar="[N]", type=SignedAmount(LEAST_INTEGER, MOST_INTEGER), default=1)
 @if_version_option
 @target.call_options
 def add(key: bytes, amount: int, if_version: int | None, call: target.NodeCall) -> None:
