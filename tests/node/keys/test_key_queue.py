@@ -203,6 +203,31 @@ def test_a_carry_to_a_life_that_is_not_known_is_sent_again_to_the_one_that_is_to
     assert again.number > request.number
 
 
+def test_all_carries_to_a_process_that_is_gone_are_taken_back_when_the_next_one_answers() -> None:
+    """Also those whose answer tells nothing new: they are not in its hands."""
+    node = with_owner()
+    write(node, put(b"1"))
+    first, sent = carry_of(node)
+    write(node, put(b"2"))
+    turn(node, GATHER_MS)
+    second, also_sent = carry_of(node)
+    assert first.receiver == second.receiver == LIFE
+    sent.answer(CarryOk(life=LIFE + 1))
+    assert len(node.driver._queues[KEY]._carried) == 1
+    also_sent.answer(CarryOk(life=LIFE + 1))
+    assert not node.driver._queues[KEY]._carried
+    assert node.driver.counts.taken_back == 2
+
+
+def test_a_carry_that_its_addressee_took_stays_there_whatever_life_was_told_meanwhile() -> None:
+    node = with_owner()
+    write(node, put(b"1"))
+    _, sent = carry_of(node)
+    node.driver.numbers.met(B, LIFE - 1)
+    sent.answer(CarryOk(life=LIFE))
+    assert len(node.driver._queues[KEY]._carried) == 1
+
+
 @pytest.mark.parametrize("reply", [None, Failed(reason="connection lost")], ids=["silence", "broken"])
 def test_an_owner_that_does_not_answer_costs_a_hedge(reply: Reply | None) -> None:
     """By rule F3 the write may be proposed here. Until it is known what the owner did, a refusal of it is not told."""

@@ -40,11 +40,9 @@ class CarryNumbers:
         """As it was told last; NO_LIFE: not known, so the first Carry to it is declined and tells it."""
         return self._lives.get(replica, NO_LIFE)
 
-    def met(self, replica: int, life: int) -> bool:
-        """Note the life it told. True: it was another one that was known before."""
-        is_new = self._lives.get(replica) != life
+    def met(self, replica: int, life: int) -> None:
+        """Note the life it told."""
         self._lives[replica] = life
-        return is_new
 
     def is_for_me(self, home: int, carry: Carry) -> bool:
         """Whether this Carry is for this process. If not, this process takes no copy of it."""

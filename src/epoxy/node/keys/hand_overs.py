@@ -8,7 +8,7 @@ from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, Carr
 from epoxy.model.records import ProposalId
 from epoxy.model.writes import Committed, Refused
 from epoxy.node.keys.queued_write import QueuedWrite
-from epoxy.protocol.keys.carrying import outcome_of, packed
+from epoxy.protocol.keys.carrying import NO_LIFE, outcome_of, packed
 from epoxy.protocol.keys.folding import UNANSWERED, tellable
 from epoxy.protocol.keys.operations import NOT_EXPOSED
 
@@ -22,12 +22,13 @@ AWAITED_TIMES = 8
 
 class HandOver:
     """One Carry. What is heard of it concerns only the writes that are still in it. `fresh`: those that were never
-    exposed before."""
+    exposed before. `life`: the process of the owner that it is addressed to."""
 
-    __slots__ = ("entries", "fresh", "owner")
+    __slots__ = ("entries", "fresh", "life", "owner")
 
-    def __init__(self, owner: int, entries: list[QueuedWrite]) -> None:
+    def __init__(self, owner: int, entries: list[QueuedWrite], life: int = NO_LIFE) -> None:
         self.owner = owner
+        self.life = life
         self.entries = entries
         self.fresh = [entry for entry in entries if not entry.pending.is_exposed]
 
@@ -58,7 +59,7 @@ class HandOvers:
     def send(self, owner: int, entries: list[QueuedWrite]) -> None:
         """From here on the writes may be decided, on top of the version known here or later (F2)."""
         driver, key, numbers = self._driver, self._queue.key, self._driver.numbers
-        hand_over, version = HandOver(owner, entries), driver.replica.version(key)
+        hand_over, version = HandOver(owner, entries, numbers.life_of(owner)), driver.replica.version(key)
         for entry in entries:
             pending = entry.pending
             entry.is_spread = entry.is_spread or pending.handed_over
@@ -71,7 +72,7 @@ class HandOvers:
             key=key,
             epoch=driver.replica.config.epoch,
             sender=numbers.life,
-            receiver=numbers.life_of(owner),
+            receiver=hand_over.life,
             number=numbers.next(),
             writes=tuple([packed(entry.pending) for entry in entries]),
         )
@@ -97,8 +98,9 @@ class HandOvers:
         if isinstance(reply, CarryOk):
             silent = 0
             self.heard_of(hand_over.owner)
-            is_met = self._driver.numbers.met(hand_over.owner, reply.life)
-            if not reply.declined and not is_met:
+            self._driver.numbers.met(hand_over.owner, reply.life)
+            is_for_another = reply.life != hand_over.life  # Told by this reply, or by that to an earlier Carry.
+            if not reply.declined and not is_for_another:
                 return
             if reply.declined:
                 entries = hand_over.of(reply.declined)
@@ -106,7 +108,7 @@ class HandOvers:
                 entry.pending.handed_over = entry.is_spread
                 if entry in hand_over.fresh:
                     entry.pending.floor = NOT_EXPOSED
-            if is_met and entries:
+            if is_for_another and entries:
                 self._queue.heard_new_life(hand_over.owner)
         self._take_back(entries, silent)
 
