@@ -6,6 +6,7 @@ from epoxy.model.messages import AcceptOk, Failed
 from epoxy.model.transactions import Add, Txn, TxnOutcome
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, ReadResult, Refused, Source, Write
 from epoxy.model.writes import Path as Way
+from epoxy.node.keys.key_queue import MAX_QUEUED_PER_KEY
 from epoxy.node.service import MAX_LONG_READS_BYTES
 from epoxy.protocol.effects import Timing
 from epoxy.runtime.admission import GRAIN_MS
@@ -117,11 +118,12 @@ def test_one_write_too_many_is_refused_and_the_room_comes_back() -> None:
 
 
 def test_a_refusal_further_in_gives_the_room_back() -> None:
-    world = World(writes_in_flight=1000)
-    for _ in range(300):
+    world = World(writes_in_flight=10 * MAX_QUEUED_PER_KEY)
+    world.node._writes.limit = 10 * MAX_QUEUED_PER_KEY
+    for _ in range(MAX_QUEUED_PER_KEY + 10):
         world.write()
     refused = [outcome for outcome in world.outcomes if isinstance(outcome, Refused)]
-    assert len(refused) == 300 - world.node.in_flight > 0
+    assert len(refused) == MAX_QUEUED_PER_KEY + 10 - world.node.in_flight == 10
 
 
 def test_a_client_is_told_in_time_and_once_and_the_write_goes_on() -> None:
@@ -211,7 +213,7 @@ def test_one_read_too_many_is_refused_but_never_one_that_is_known_here() -> None
     for consistency in Consistency:
         world.node.read(b"known", consistency, world.reads.append)
     assert [type(read) for read in world.reads] == [Refused, ReadResult, ReadResult, ReadResult]
-    assert world.node.refused == {"writes_in_flight": 0, "reads_in_flight": 1}
+    assert world.node.refused == {"writes_in_flight": 0, "reads_in_flight": 1, "no_quorum": 0}
 
 
 def test_long_values_are_read_a_few_at_a_time() -> None:

@@ -8,6 +8,8 @@ end, and all must.
 from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.model.access import ACCESS_KEY, AccessRole, AccessTable, Grant, TokenDigest
 from epoxy.model.errors import CodecError
 from epoxy.model.quorum import QuorumPolicy
@@ -16,7 +18,7 @@ from epoxy.node.access.control import MISSED_S, AccessControl, Edited
 from epoxy.node.access.table_record import decode_table, encode_table
 from epoxy.protocol.access.grants import with_grant, without_grant
 from epoxy.protocol.access.tokens import digest_of, token_of
-from epoxy.protocol.effects import Timing
+from epoxy.protocol.effects import Adopt, Timing
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.network import Network
@@ -278,8 +280,13 @@ class Town:
             assert found is not None, f"{name} is in force, and {machine.name} refuses it"
 
     def judge_rest(self) -> None:
-        """At rest no disk is synced, whatever failed changes left behind."""
+        """At rest no disk is synced, whatever failed changes left behind, also in an earlier epoch: reads finish those
+        votes at once."""
         self.network.weather = Weather()
+        for machine in self.machines:
+            assert machine.life is not None
+            config = machine.life.replica.config
+            machine.life.replica.perform(Adopt(config=replace(config, epoch=config.epoch + 1)), lambda _: None)
         self.run_for(30_000_000)
         before = [machine.life.store.position() for machine in self.machines if machine.life is not None]
         self.run_for(30_000_000)

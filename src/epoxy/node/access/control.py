@@ -219,9 +219,9 @@ class AccessControl:
             pass
 
     def _settle(self) -> None:
-        """A change that failed leaves the vote of its replica behind, and every read of a quorum asks all replicas for
-        promises because of it, with a sync each, until the next change is decided. If this replica has such a vote, it
-        makes that change: the same table once more."""
+        """A change that failed leaves the vote of its replica behind. If its proposer is silent, or the epoch has
+        changed since, every read of a quorum asks all replicas for promises because of it, with a sync each, until the
+        next change is decided. If this replica has such a vote, it makes that change: the same table once more."""
         try:
             newest, (_, vote) = self._replica.newest(ACCESS_KEY), self._replica.in_flight(ACCESS_KEY)
         except RottenRow:

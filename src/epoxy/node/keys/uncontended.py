@@ -90,10 +90,10 @@ class Uncontended(DirectRound[FoldIntent]):
         intent.offer.put_forward()
         self._base = fold.base
         proposal = self._proposal = fold.proposal
-        self._on_top_of, self._tell = proposal.base, self._heard_at_home
         if plan.need == 1:
             self._conclude(proposal)
         else:
+            self._on_top_of, self._tell = proposal.base, self._heard_at_home
             request = Accept(key=self.key, epoch=plan.epoch, ballot=plan.ballot, proposal=proposal)
             self._open(plan.others, request, plan.timing.hedge_ms)
 
