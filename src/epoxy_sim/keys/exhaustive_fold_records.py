@@ -45,12 +45,14 @@ class Item(Struct, frozen=True, kw_only=True):
 
 
 class FoldFlow(Flow, frozen=True, kw_only=True):
-    """`under_way`: the writes of its open round. `offer` is their fold, and is put forward once it is `made`."""
+    """`under_way`: the writes of its open round. `offer` is their fold, and is put forward once it is `made`. `is_new`
+    as in `OwnProposal`."""
 
     items: tuple[Item, ...] = ()
     under_way: tuple[int, ...] = ()
     offer: Fold | None = None
     made: bool = False
+    is_new: bool = False
 
     def item(self, number: int) -> Item:
         return next(item for item in self.items if item.number == number)

@@ -139,7 +139,7 @@ class FoldRules(Rules):
             intent.offer = offer
             intent.leave_open()
             label: Label = (flow.home, None, Renewed(talk.epochs + 2))
-            closed = replace(flow, request=None, under_way=(), offer=None, made=False)
+            closed = replace(flow, request=None, under_way=(), offer=None, made=False, is_new=False)
             later = replace(talk, epochs=talk.epochs + 1).after(f, closed)
             yield self.answered(later, f, flow.under_way, writes, label), column, label
 
@@ -150,7 +150,7 @@ class FoldRules(Rules):
         offer.put_forward()
         for number, pending in zip(flow.under_way, writes, strict=True):
             flow = flow.with_item(replace(flow.item(number), floor=pending.floor))
-        return talk.after(f, replace(flow, made=True))
+        return talk.after(f, replace(flow, made=True, is_new=offer.is_new))
 
     def own(self, talk: Talk, f: int, base: int) -> tuple[Talk, Proposal]:
         offer = flow_of(talk, f).offer
@@ -160,8 +160,9 @@ class FoldRules(Rules):
 
     def offer_of(self, flow: FoldFlow) -> tuple[OwnProposal | None, tuple[PendingWrite, ...]]:
         writes = tuple(self.pending_of(flow.item(number), flow.home) for number in flow.under_way)
-        offer = OwnProposal(fold=flow.offer, writes=writes, made=flow.made) if flow.offer is not None else None
-        return offer, writes
+        if flow.offer is None:
+            return None, writes
+        return OwnProposal(fold=flow.offer, writes=writes, made=flow.made, is_new=flow.is_new), writes
 
     # The end of a round
 
@@ -181,7 +182,7 @@ class FoldRules(Rules):
             intent.offer = offer
             ctx = Context(me=flow.home, config=self.config, dice=NoDice(), timing=Timing())
             after, asked = self.drive(begin(intent, ctx), talk, flow, column, is_answered)
-            closed = replace(flow, request=None, under_way=(), offer=None, made=False)
+            closed = replace(flow, request=None, under_way=(), offer=None, made=False, is_new=False)
             yield self.answered(talk.after(f, closed), f, flow.under_way, writes, label), after, label
             if not asked:
                 return

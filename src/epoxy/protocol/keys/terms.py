@@ -29,7 +29,7 @@ class OwnProposal(Struct, kw_only=True):
     is_new: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.writes) > 1:
+        if not self.made and len(self.writes) > 1:
             effective = zip(self.writes, self.fold.answers, strict=True)
             self.is_new = any(isinstance(told, Committed) and not pending.is_exposed for pending, told in effective)
 
