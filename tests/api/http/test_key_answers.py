@@ -126,7 +126,7 @@ def test_a_deleted_key(fake: FakeApi) -> None:
 def test_an_unknown_outcome_is_not_definite(fake: FakeApi) -> None:
     answer = fake.write(ConsensusFailed(reason="no quorum after 10 retries"))
     assert answer.status == 503
-    words = "the outcome is unknown: no quorum after 10 retries. The write may still take effect"
+    words = "the outcome is unknown: no quorum after 10 retries. The write may have taken effect, or may still"
     assert answer.error() == told("consensus_failed", words, definite=False)
     assert "retry-after" not in answer.headers
 

@@ -20,6 +20,7 @@ from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, NothingToDelete, VersionMismatch, Write
 from epoxy.node.keys.key_queue import GATHER_MS, LONGEST_STEP_MS, MAX_CARRIED
 from epoxy.protocol.keys.carrying import NO_LIFE, packed
+from epoxy.protocol.keys.folding import UNANSWERED
 from epoxy.protocol.keys.operations import NOT_EXPOSED
 from tests.node.bench import Node, Sent
 from tests.protocol.keys.harness import KEY, A, B, C, commit, prop, waiting
@@ -256,6 +257,35 @@ def test_a_carried_write_that_is_found_in_a_decision_is_not_proposed_again() -> 
     (outcome,) = node.outcomes
     assert isinstance(outcome, Committed)
     assert (outcome.proposal.value, outcome.proposal.version) == (b"1", 1)
+    assert node.transport.sent == []
+
+
+def decided_by_the_owner() -> tuple[Node, ProposalId]:
+    """An addition was carried to B, whose decision has come, with another write after it: its sum is not to be seen."""
+    node = with_owner()
+    write(node, add(2))
+    request, sent = carry_of(node)
+    sent.answer(CarryOk(life=LIFE))
+    mine = request.writes[0].proposal_id
+    node.handle_now(commit(Proposal(value=b"z", version=2, mutable=True, proposal_id=ProposalId(B, 9), folded=(mine,))))
+    return node, mine
+
+
+def test_the_answer_of_an_addition_that_is_decided_is_waited_for() -> None:
+    node, mine = decided_by_the_owner()
+    turn(node, 2 * node.driver.carry_ms)
+    assert node.outcomes == []
+    node.handle_now(answers(done(mine, 1, b"2")))
+    (outcome,) = node.outcomes
+    assert isinstance(outcome, Committed)
+    assert outcome.proposal.value == b"2"
+
+
+def test_an_owner_that_stops_between_its_commit_and_its_answers_costs_three_hedges() -> None:
+    node, _ = decided_by_the_owner()
+    for _ in range(3):
+        turn(node, node.driver.carry_ms)
+    assert node.outcomes == [UNANSWERED]
     assert node.transport.sent == []
 
 

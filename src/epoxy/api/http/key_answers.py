@@ -115,7 +115,7 @@ def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
         case Refused():
             call.overloaded(f"turned away: {outcome.reason}")
         case ConsensusFailed():
-            message = f"the outcome is unknown: {outcome.reason}. The write may still take effect"
+            message = f"the outcome is unknown: {outcome.reason}. The write may have taken effect, or may still"
             call.fail(503, "consensus_failed", message, definite=False)
         case _:
             assert_never(outcome)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from epoxy.node.keys.driver import Driver
     from epoxy.node.keys.key_queue import KeyQueue
 
-AWAITED_TIMES = 8
-"""Further hedges that a home waits for the answer of a write that is decided."""
+AWAITED_TIMES = 2
+"""Further hedges that a home waits for the answer of a write that is decided. The owner sends it right after the
+Commit: if it is not here by then, the owner has stopped between the two."""
 
 
 class HandOver:
