@@ -66,10 +66,10 @@ def test_without_the_news_from_home_a_loser_is_told_late(monkeypatch: pytest.Mon
 def test_without_the_requests_of_rivals_five_of_them_take_half_a_round_trip_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def overlooks(_queue: KeyQueue, _accept: Accept) -> None:
+    def overlooks(_round: Uncontended, _accept: Accept) -> None:
         """Only its answer tells that a rival has voted for itself."""
 
-    monkeypatch.setattr(KeyQueue, "refused", overlooks)
+    monkeypatch.setattr(Uncontended, "rival", overlooks)
     assert middle(Races(FIVE).winners) > 3.3
 
 

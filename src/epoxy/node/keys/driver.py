@@ -14,6 +14,7 @@ from epoxy.node.keys.queued_write import AT_ANY_TIME, QueuedWrite, Turn
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.recent_writers import RecentWriters
 from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.single_write import SingleWrite
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
@@ -22,7 +23,7 @@ from epoxy.protocol.keys.carrying import answer_to, in_messages, is_declined, pl
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
 from epoxy.protocol.keys.folding import ABSENT, answer_found
 from epoxy.protocol.keys.operations import PendingWrite
-from epoxy.protocol.keys.proposer import new_proposal_id
+from epoxy.protocol.keys.proposer import FoldIntent, new_proposal_id
 from epoxy.protocol.keys.restoring import highest_seen, read_from_others
 from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
@@ -69,7 +70,7 @@ class Driver:
         self.silence: Callable[[], None] = lambda: None
         """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""
         self._plan: RoundPlan | None = None
-        self._queues: dict[bytes, KeyQueue] = {}
+        self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         self.owners = Owners(replica.me)
         self.counts = FoldCounts()
@@ -83,15 +84,37 @@ class Driver:
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
         """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
         may still begin."""
-        key, plan = write.key, self.plan()
+        key, plan, now_ms = write.key, self.plan(), self.clock.now_ms()
         pending = PendingWrite(write=write, proposal_id=new_proposal_id(write, plan.ctx))
-        entry = QueuedWrite(pending, self.clock.now_ms(), answered, turn)
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = KeyQueue(self, key)
+        is_first = key not in self._queues
+        if is_first and not self.owners.concern(key):
+            single = self._queues[key] = SingleWrite(self, pending, plan, now_ms, answered, turn)
+            single.start()
+            return
+        queue, entry = self._queue_of(key), QueuedWrite(pending, now_ms, answered, turn)
+        if is_first:
             queue.first(entry)
         elif not queue.add(entry):
             answered(queue.refusal)
+
+    def _queue_of(self, key: bytes) -> KeyQueue:
+        found = self._queues.get(key)
+        if isinstance(found, KeyQueue):
+            return found
+        queue = self._queues[key] = KeyQueue(self, key)
+        if found is not None:
+            queue.adopt(found)
+        return queue
+
+    def ended_alone(self, single: SingleWrite, intent: FoldIntent) -> None:
+        """A write that lost its round has a queue from here on."""
+        outcome = single.pending.outcome
+        if outcome is None:
+            self._queue_of(single.key).round_ended(intent)
+            return
+        del self._queues[single.key]
+        self._observe(outcome, single.begun_ms, single.prepares)
+        single.client(outcome)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if consistency is Consistency.LINEARIZABLE:
@@ -160,19 +183,22 @@ class Driver:
 
     def _refused(self, accept: Accept) -> None:
         if accept.ballot.is_fast and (queue := self._queues.get(accept.key)) is not None:
-            queue.refused(accept)
+            queue.rival(accept)
 
     def _queued(self, key: bytes) -> tuple[int, int]:
         queue = self._queues.get(key)
-        return self.owners.of(key, self.clock.now_ms()) or 0, queue.unanswered if queue is not None else 0
+        count = queue.unanswered if isinstance(queue, KeyQueue) else int(queue is not None)
+        return self.owners.of(key, self.clock.now_ms()) or 0, count
 
     # Of the queues
 
     def finished(self, entry: QueuedWrite, outcome: Outcome, prepares: int) -> None:
-        if entry.answered is None:
-            return
+        if entry.answered is not None:
+            self._observe(outcome, entry.begun_ms, prepares)
+
+    def _observe(self, outcome: Outcome, begun_ms: float, prepares: int) -> None:
         path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
-        seconds, retries = (self.clock.now_ms() - entry.begun_ms) / 1000, max(0, prepares - 1)
+        seconds, retries = (self.clock.now_ms() - begun_ms) / 1000, max(0, prepares - 1)
         self.observer.proposal_done(
             type(outcome).__name__, path, seconds, prepares=prepares, retries=retries, bumps=retries
         )
@@ -208,7 +234,8 @@ class Driver:
 
     def _carry_answered(self, message: CarryAnswers) -> None:
         """The Commit, which came before, is durable: what clients are told can be read here."""
-        if (queue := self._queues.get(message.key)) is not None:
+        queue = self._queues.get(message.key)
+        if isinstance(queue, KeyQueue):
             queue.answered(message)
 
     def _take_over(self, request: Carry) -> CarryOk:
@@ -240,9 +267,7 @@ class Driver:
     def _enqueue(self, pending: PendingWrite, now_ms: float) -> bool:
         """A write of another home, unless it waits here already."""
         key, home = pending.write.key, pending.proposal_id.replica_id
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = KeyQueue(self, key)
+        queue = self._queue_of(key)
         if pending.proposal_id in queue.held:
             return True
         return queue.add(QueuedWrite(pending, now_ms, None, home=home))

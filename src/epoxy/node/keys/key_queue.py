@@ -14,6 +14,7 @@ from epoxy.model.records import MAX_FOLD_WRITES, KeyState, Proposal, ProposalId
 from epoxy.model.writes import Committed, Path, Refused
 from epoxy.node.keys.hand_overs import HandOvers
 from epoxy.node.keys.queued_write import QueuedWrite
+from epoxy.node.keys.single_write import SingleWrite
 from epoxy.node.keys.uncontended import Uncontended
 from epoxy.protocol.keys.carrying import answer_to
 from epoxy.protocol.keys.folding import ABSENT, answer_found, room, version_in
@@ -86,12 +87,13 @@ class KeyQueue:
 
     def first(self, entry: QueuedWrite) -> None:
         """Of a queue just made."""
-        if self._driver.owners.of(self.key, entry.begun_ms) is None:
-            entry.begun = True
-            self._propose([entry])
-        else:
-            self._waiting.append(entry)
-            self._next()
+        self._waiting.append(entry)
+        self._next()
+
+    def adopt(self, single: SingleWrite) -> None:
+        """A write that had no queue, and whose round goes on."""
+        single.ended = self.round_ended
+        self._round, self._under_way, self._began_ms = single, [single.queued()], single.begun_ms
 
     def add(self, entry: QueuedWrite) -> bool:
         """False: there are too many already."""
@@ -160,11 +162,11 @@ class KeyQueue:
         driver, writes = self._driver, [entry.pending for entry in entries]
         self._under_way = entries
         self._began_ms = driver.clock.now_ms()
-        self._round = Uncontended(driver, self.key, writes, driver.plan(), self._ended, self._silent)
+        self._round = Uncontended(driver, self.key, writes, driver.plan(), self.round_ended, self._silent)
         self._silent = 0
         self._round.start()
 
-    def _ended(self, intent: FoldIntent) -> None:
+    def round_ended(self, intent: FoldIntent) -> None:
         """The writes without an outcome are folded again, before those that wait. The next round begins before any
         receiver of an answer can interfere."""
         ended, entries, driver = self._round, self._under_way, self._driver
@@ -173,8 +175,6 @@ class KeyQueue:
         self._prepares += ended.prepares
         if self._hand_overs is not None:
             entries = self._hand_overs.without_awaited(entries)
-        elif len(entries) == 1 and not self._waiting and self._end_alone(entries[0]):
-            return
         lost = [entry for entry in entries if entry.pending.outcome is None]
         answered = [entry for entry in entries if entry.pending.outcome is not None] if lost else entries
         decided = intent.decided
@@ -190,16 +190,6 @@ class KeyQueue:
         else:
             self._rest()
         self._answer(answered, owner)
-
-    def _end_alone(self, entry: QueuedWrite) -> bool:
-        """The commonest case: one client wrote, and is answered, and nothing else waits."""
-        outcome, answered, driver = entry.pending.outcome, entry.answered, self._driver
-        if outcome is None or answered is None or driver.owners.counts(self.key):
-            return False
-        driver.forget(self)
-        driver.finished(entry, outcome, self._prepares)
-        answered(outcome)
-        return True
 
     def _is_shared(self, entries: list[QueuedWrite]) -> bool:
         """Whether others than one client write this key of late."""
@@ -301,7 +291,7 @@ class KeyQueue:
         self._rest()
         self._answer(done)
 
-    def refused(self, accept: Accept) -> None:
+    def rival(self, accept: Accept) -> None:
         """A rival's fast round met a vote of this replica."""
         if self._round is not None:
             self._round.rival(accept)

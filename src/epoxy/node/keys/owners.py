@@ -45,6 +45,10 @@ class Owners:
             return None
         return owner
 
+    def concern(self, key: bytes) -> bool:
+        """Whether anything is known of the key here: a hint, or where its writes come from."""
+        return key in self._hints or key in self._shares
+
     def won(self, key: bytes, decided: Proposal, now_ms: float) -> None:
         """A decision of a key that was written before. One of this replica ends the hint."""
         home = decided.home

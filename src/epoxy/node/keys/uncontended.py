@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from epoxy.model.errors import RottenRow
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, HigherBallot, Prepare, Reply, StaleEpoch
 from epoxy.model.records import KeyState, Proposal
+from epoxy.model.validation import base_of
 from epoxy.model.writes import Committed, ConsensusFailed, Path, Refused
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.ports import Clock
@@ -93,7 +94,7 @@ class Uncontended(DirectRound[FoldIntent]):
         if plan.need == 1:
             self._conclude(proposal)
         else:
-            self._on_top_of, self._tell = proposal.base, self._heard_at_home
+            self._on_top_of, self._tell = base_of(proposal), self._heard_at_home
             request = Accept(key=self.key, epoch=plan.epoch, ballot=plan.ballot, proposal=proposal)
             self._open(plan.others, request, plan.timing.hedge_ms)
 

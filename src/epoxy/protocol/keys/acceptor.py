@@ -28,6 +28,7 @@ from epoxy.model.messages import (
     StaleEpoch,
 )
 from epoxy.model.records import LINEAGE_LENGTH, KeyState, Proposal, Settled, Vote
+from epoxy.model.validation import base_of
 
 Step = tuple[KeyState, Reply]
 
@@ -35,7 +36,7 @@ Step = tuple[KeyState, Reply]
 def step(state: KeyState, message: KeyRequest, config: ClusterConfig) -> Step:
     match message:
         case Accept():
-            refused = wrong_epoch(message.epoch, config) or wrong_base(state, message.proposal.base)
+            refused = wrong_epoch(message.epoch, config) or wrong_base(state, base_of(message.proposal))
             return (state, refused) if refused else accept(state, message)
         case Commit():
             return learn(state, message.proposal)
@@ -123,7 +124,7 @@ def vote(state: KeyState, message: Accept) -> KeyState:
 def learn(state: KeyState, proposal: Proposal) -> Step:
     """Rule 6. A decision is safe to learn whatever was promised. A second decision for one instance is a bug, and
     overwrites nothing; nor does one whose writes have versions on both sides of the committed one."""
-    if state.committed is None or (proposal.base >= state.version and not state.is_final):
+    if state.committed is None or (base_of(proposal) >= state.version and not state.is_final):
         return commit(state, proposal), CommitOk()
     if proposal.version < state.version:
         return state, StaleCommit(version=state.version)

@@ -10,6 +10,7 @@ from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot, next_classic
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Accept, AlreadyCommitted, Commit, HigherBallot, StaleEpoch
 from epoxy.model.records import KeyState
+from epoxy.model.validation import base_of
 from epoxy.protocol.effects import Local
 from epoxy.protocol.keys import acceptor
 from epoxy.protocol.keys.effects import EpochChanged, Flow
@@ -107,7 +108,7 @@ def take_ballot(
 def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
     """Proposer, step 5 after a fast round. A recovery that has this replica's promise has ruled its proposal out, so a
     promise made since the vote forbids the commit. Do not optimise this re-read away."""
-    decided = acceptor.already_decided(state, op.proposal.base)
+    decided = acceptor.already_decided(state, base_of(op.proposal))
     if decided is not None:
         return state, decided
     if promised_since(state):
