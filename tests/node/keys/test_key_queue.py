@@ -184,7 +184,7 @@ def test_what_was_declined_is_as_if_it_had_not_been_handed_over_and_is_proposed_
     node = with_owner()
     write(node, put(b"1"))
     request, sent = carry_of(node)
-    (entry,) = node.driver._queues[KEY]._carried.values()
+    (entry,) = node.driver._queue_of(KEY)._carried.values()
     sent.answer(CarryOk(declined=(request.writes[0].proposal_id,), life=LIFE))
     assert (entry.pending.floor, entry.pending.handed_over) == (NOT_EXPOSED, False)
     turn(node)
@@ -214,9 +214,9 @@ def test_all_carries_to_a_process_that_is_gone_are_taken_back_when_the_next_one_
     second, also_sent = carry_of(node)
     assert first.receiver == second.receiver == LIFE
     sent.answer(CarryOk(life=LIFE + 1))
-    assert len(node.driver._queues[KEY]._carried) == 1
+    assert len(node.driver._queue_of(KEY)._carried) == 1
     also_sent.answer(CarryOk(life=LIFE + 1))
-    assert not node.driver._queues[KEY]._carried
+    assert not node.driver._queue_of(KEY)._carried
     assert node.driver.counts.taken_back == 2
 
 
@@ -226,7 +226,7 @@ def test_a_carry_that_its_addressee_took_stays_there_whatever_life_was_told_mean
     _, sent = carry_of(node)
     node.driver.numbers.met(B, LIFE - 1)
     sent.answer(CarryOk(life=LIFE))
-    assert len(node.driver._queues[KEY]._carried) == 1
+    assert len(node.driver._queue_of(KEY)._carried) == 1
 
 
 @pytest.mark.parametrize("reply", [None, Failed(reason="connection lost")], ids=["silence", "broken"])
@@ -235,7 +235,7 @@ def test_an_owner_that_does_not_answer_costs_a_hedge(reply: Reply | None) -> Non
     node = with_owner()
     write(node, put(b"1"))
     _, sent = carry_of(node)
-    (entry,) = node.driver._queues[KEY]._carried.values()
+    (entry,) = node.driver._queue_of(KEY)._carried.values()
     if reply is not None:
         sent.answer(reply)
     turn(node, 0.0 if reply is not None else node.driver.carry_ms)
@@ -292,7 +292,7 @@ def test_an_owner_that_stops_between_its_commit_and_its_answers_costs_three_hedg
 def test_the_floor_of_a_carried_write_rises_with_decisions_without_a_gap() -> None:
     node = with_owner()
     write(node, put(b"1"))
-    (entry,) = node.driver._queues[KEY]._carried.values()
+    (entry,) = node.driver._queue_of(KEY)._carried.values()
     for version, floor in ((1, 1), (2, 2), (4, 2)):
         node.handle_now(commit(prop(b"x", version, by=B, nonce=version, mutable=True)))
         assert entry.pending.floor == floor
