@@ -30,7 +30,7 @@ def test_a_second_write_finds_a_queue_and_the_first_is_answered_once() -> None:
     node = begun()
     node.write(b"2", mutable=True)
     assert isinstance(node.driver._queues[KEY], KeyQueue)
-    assert node.driver._queues[KEY].unanswered == 2
+    assert node.driver._queue_of(KEY).unanswered == 2
     node.transport.take()[B].answer(AcceptOk())
     node.disk.sync()
     assert [isinstance(outcome, Committed) for outcome in node.outcomes] == [True]
