@@ -8,11 +8,12 @@ from epoxy.model.messages import Accept
 from epoxy.model.transactions import Put, Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, Refused
 from epoxy.node.quorum_watch import LOST_MS, NO_QUORUM, READ_WITHOUT_QUORUM, QuorumWatch
+from epoxy.node.txn.transactions import OWNED
 from epoxy.runtime.admission import Admission
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import HandClock
 from tests.node.service_bench import HandLinks, World
-from tests.protocol.keys.harness import KEY, A, B, C, D, E, config_of
+from tests.protocol.keys.harness import KEY, A, B, C, D, E, commit, config_of, prop
 
 SILENT_MS = LOST_MS + 1
 
@@ -97,7 +98,7 @@ def test_what_was_not_put_forward_is_refused_definitely_and_at_once() -> None:
     world.node.txn(Txn(then=(Put(key=b"t", value=b"1"),)), answers.append)
     assert world.outcomes == [NO_QUORUM]
     assert world.reads == [READ_WITHOUT_QUORUM]
-    assert answers == [TxnRefused(reason=NO_QUORUM.reason)]
+    assert answers == [TxnRefused(reason=NO_QUORUM.reason, no_quorum=True)]
     assert world.links.sent == []
     assert world.node.refused["no_quorum"] == 3
 
@@ -121,6 +122,15 @@ def test_what_can_be_answered_here_is_answered() -> None:
     assert isinstance(world.outcomes[0], Committed)
     assert not world.outcomes[0].mine
     assert not isinstance(world.reads[0], ReadFailed | Refused)
+
+
+def test_a_linearizable_read_of_a_key_of_transactions_is_refused_too() -> None:
+    world = lost()
+    world.node.replica.handle([commit(prop(OWNED, by=B))], lambda _: None)
+    world.disk.sync()
+    world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    assert world.reads == [READ_WITHOUT_QUORUM]
+    assert world.links.sent == []
 
 
 def test_a_quorum_that_answers_is_never_taken_for_a_lost_one() -> None:

@@ -147,9 +147,10 @@ class Executed(Struct, frozen=True, kw_only=True):
 
 
 class TxnRefused(Struct, frozen=True, kw_only=True):
-    """Refused before anything was done. Definite."""
+    """Refused before anything was done. Definite. `no_quorum`: because too few replicas are within reach."""
 
     reason: str
+    no_quorum: bool = False
 
 
 class WrongEngine(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ nothing of it was put forward."""
 from collections.abc import Callable
 
 from epoxy.model.cluster import ClusterConfig, both_sides
+from epoxy.model.transactions import TxnRefused
 from epoxy.model.writes import ReadFailed, Refused
 from epoxy.node.timing import Links
 
@@ -13,6 +14,7 @@ sooner, a round trip takes a fifth of it, and clients are told within two and a 
 
 WORDS = "too few of the other replicas are within reach; try again, or at another node"
 NO_QUORUM = Refused(reason=WORDS, no_quorum=True)
+TXN_WITHOUT_QUORUM = TxnRefused(reason=WORDS, no_quorum=True)
 READ_WITHOUT_QUORUM = ReadFailed(reason=WORDS)
 
 

@@ -44,7 +44,7 @@ from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Limits, Settings
-from epoxy.node.quorum_watch import LOST_MS, NO_QUORUM, READ_WITHOUT_QUORUM, QuorumWatch
+from epoxy.node.quorum_watch import LOST_MS, NO_QUORUM, READ_WITHOUT_QUORUM, TXN_WITHOUT_QUORUM, QuorumWatch
 from epoxy.node.report import Credentials, inspect, report_of
 from epoxy.node.scrub.repairs import Repairs
 from epoxy.node.scrub.scrubber import Scrubber
@@ -313,6 +313,8 @@ class Node:
     def _read_ordered(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         if consistency is Consistency.LINEARIZABLE and not self.ready:
             answered(ReadFailed(reason=self.lifecycle.reason))
+        elif consistency is Consistency.LINEARIZABLE and self.quorum.refuses():
+            answered(READ_WITHOUT_QUORUM)
         elif consistency is Consistency.LINEARIZABLE:
             self.transactions.read(key, answered)
         else:
@@ -324,7 +326,7 @@ class Node:
         elif self._stall.is_waking:
             answered(TxnRefused(reason=STOOD_STILL))
         elif self.quorum.refuses():
-            answered(TxnRefused(reason=NO_QUORUM.reason))
+            answered(TXN_WITHOUT_QUORUM)
         else:
             self.transactions.run(txn, answered)
 

@@ -98,6 +98,7 @@ def test_everything_that_can_be_asked_and_told() -> None:
     ("outcome", "status", "code", "definite"),
     [
         (TxnRefused(reason="full"), 429, "overloaded", True),
+        (TxnRefused(reason="alone", no_quorum=True), 503, "no_quorum", True),
         (TxnUnknown(reason="late"), 503, "consensus_failed", False),
         (WrongEngine(keys=(b"a",)), 409, "wrong_engine", True),
     ],

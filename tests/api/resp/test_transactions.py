@@ -206,6 +206,7 @@ def test_a_consistent_session_watches_what_is_true_now() -> None:
     [
         (TxnUnknown(reason="late"), "-TRYAGAIN no decision about the transaction, outcome unknown: late"),
         (TxnRefused(reason="full"), "-BUSY nothing was done: full"),
+        (TxnRefused(reason="alone", no_quorum=True), "-UNAVAILABLE nothing was done: alone"),
         (
             WrongEngine(keys=(b"a",)),
             "-WRONGENGINE nothing was done: a transaction cannot use keys that were first written outside of one, "

@@ -4,7 +4,7 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import ApiCall
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import BadRequest, json_body, shown
 from epoxy.api.http.permissions import check_stored, check_txn
 from epoxy.api.http.routes import JSON, NOT_JSON, Route, RouteAnswer, overloaded, refusal
@@ -37,7 +37,10 @@ class TxnRoutes:
                     413: refusal("More than a transaction may hold.", "transaction_too_large"),
                     415: NOT_JSON,
                     429: overloaded(),
-                    503: refusal("No decision in time (it may still take effect), or not ready.", "consensus_failed"),
+                    503: refusal(
+                        "No decision in time (it may still take effect), no quorum, or not ready.",
+                        *("consensus_failed", "no_quorum"),
+                    ),
                 },
             )
         ]
@@ -79,6 +82,8 @@ def answer(call: ApiCall, txn: Txn, outcome: TxnOutcome) -> None:
             kept = f"written, though only transactions can write {claimed} from now on" if claimed else "done"
             message = f"nothing was {kept}: keys first written by single writes cannot be in a transaction: {keys}"
             call.fail(409, "wrong_engine", message)
+        case TxnRefused() if outcome.no_quorum:
+            call.fail(503, "no_quorum", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
         case TxnRefused():
             call.overloaded(f"turned away: {outcome.reason}")
         case TxnUnknown():

@@ -245,6 +245,8 @@ def reply_to(session: RespSession, queued: list[Queued], outcome: TxnOutcome) ->
                 f"WRONGENGINE nothing was done: a transaction cannot use keys that were first written outside of one, "
                 f"here {keys}; use them outside of MULTI{after}"
             )
+        case TxnRefused() if outcome.no_quorum:
+            return resp.error(f"UNAVAILABLE nothing was done: {outcome.reason}")
         case TxnRefused():
             return resp.error(f"BUSY nothing was done: {outcome.reason}")
         case TxnUnknown():
