@@ -146,6 +146,18 @@ def test_an_open_round_ends_when_its_decision_is_learned_here() -> None:
     assert [type(outcome) for outcome in node.outcomes] == [ExpectedValueDoesNotMatch]
 
 
+def test_nothing_is_put_forward_if_the_instance_was_decided_while_the_own_vote_was_synced() -> None:
+    """Exposed on top of an old base, the writes of a hot key could be found in no lineage any more."""
+    node = Node()
+    node.write()
+    node.handle(commit(OTHERS))
+    node.disk.sync()
+    node.clock.advance(0)
+    node.disk.sync()
+    assert [type(outcome) for outcome in node.outcomes] == [ExpectedValueDoesNotMatch]
+    assert not [sent for sent in node.transport.sent if isinstance(sent.requests[-1], Accept)]
+
+
 def test_so_does_a_round_of_the_flow_and_one_begun_before_its_ballot_was_durable() -> None:
     for is_open in (True, False):
         node, accepts = writing()

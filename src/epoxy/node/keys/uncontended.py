@@ -60,6 +60,8 @@ class Uncontended(DirectRound[FoldIntent]):
         self._on_top_of = 0
         self._tell: Callable[[Reply], None] | None = None
         """Takes replies of the open round, whose instance is on top of that version."""
+        self._met: AlreadyCommitted | None = None
+        """What was learned while the own vote was being synced."""
 
     def start(self) -> None:
         try:
@@ -85,8 +87,11 @@ class Uncontended(DirectRound[FoldIntent]):
             self._broke(error)
 
     def _put_forward(self, selected: FastVote) -> None:
-        """The local vote is durable."""
+        """The local vote is durable. If its instance was decided meanwhile, nothing is put forward."""
         intent, plan, fold = self._intent, self._plan, selected.fold
+        if self._met is not None and self._met.committed.version > base_of(fold.proposal):
+            self._leave(self._met)
+            return
         intent.offer = OwnProposal(fold=fold, writes=intent.writes)
         intent.offer.put_forward()
         self._base = fold.base
@@ -101,8 +106,12 @@ class Uncontended(DirectRound[FoldIntent]):
     def learned(self, after: KeyState) -> None:
         """A decision was learned here. If it is that of this instance or of a later one, the open round ends as if a
         replica had answered so: its client need not wait for a reply that tells the same."""
-        if self._tell is not None and after.committed is not None and self._on_top_of < after.version:
-            news = AlreadyCommitted(committed=after.committed, lineage=after.lineage)
+        if after.committed is None or (self._tell is None and self._proposal is not None):
+            return
+        news = AlreadyCommitted(committed=after.committed, lineage=after.lineage)
+        if self._tell is None:
+            self._met = news
+        elif self._on_top_of < after.version:
             self.clock.call_later(0, partial(self._tell, news))
 
     def _close(self) -> None:
