@@ -108,13 +108,13 @@ def guess(pending: PendingWrite, version: int, committed: Proposal, path: Path) 
 
 
 @mutant(
-    folding, "tellable", "refusal-though-handed-over", "a write fails although another replica may fold it", since=640
+    folding, "tellable", "refusal-though-handed-over", "a write fails although another replica may fold it", since=740
 )
 def tell_anyway(pending: PendingWrite, outcome: Outcome) -> Outcome:
     return outcome
 
 
-mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again")(always)
+mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again", since=560)(always)
 
 
 # Instances, and the queue
