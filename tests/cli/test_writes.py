@@ -75,6 +75,17 @@ def test_what_was_there_before(node: FakeNode, capsysbinary: Captured) -> None:
     assert node.kv[b"k"].version == 5
 
 
+@pytest.mark.parametrize("arguments", [["--jsno", "5"], ["--jsno", "n"], ["n", "--jsno"], ["-5"]])
+def test_a_mistyped_option_or_an_amount_alone_is_no_key(
+    node: FakeNode, capsysbinary: Captured, arguments: list[str]
+) -> None:
+    status, out, err = command(["add", *arguments], capsysbinary)
+    assert (status, out) == (2, "")
+    assert err.startswith(("epoxy: No such option '--jsno'", "epoxy: Missing argument 'KEY'"))
+    assert command(["add", "n", "-5", "--url", node.url], capsysbinary)[1].startswith("added: n is -5, version 1")
+    assert command(["add", "--", "-5", "-2"], capsysbinary)[1].startswith("added: -5 is -2, version 1")
+
+
 def test_add(node: FakeNode, capsysbinary: Captured) -> None:
     assert command(["add", "n"], capsysbinary)[1].startswith("added: n is 1, version 1, a new key\n")
     assert command(["add", "n", "-4"], capsysbinary)[1].startswith("added: n is -3, version 2\n")
@@ -90,7 +101,7 @@ def test_add(node: FakeNode, capsysbinary: Captured) -> None:
     assert (status, told["error"]["code"], told["error"]["committed"]["value"]) == (3, "NotAnInteger", "word")
 
 
-@pytest.mark.parametrize("amount", ["one", "1.5", "9223372036854775808", "-9223372036854775809", "--bogus", ""])
+@pytest.mark.parametrize("amount", ["one", "1.5", "9223372036854775808", "-9223372036854775809", ""])
 def test_an_amount_that_is_no_number_of_64_bits(node: FakeNode, amount: str, capsysbinary: Captured) -> None:
     status, out, err = command(["add", "n", amount], capsysbinary)
     assert (status, out) == (2, "")

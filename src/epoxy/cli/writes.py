@@ -1,6 +1,9 @@
 """`epoxy reserve`, `put`, `add` and `delete`."""
 
+import re
+
 import click
+from click.core import ParameterSource
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
@@ -21,6 +24,23 @@ class SignedAmount(click.IntRange):
     """With a name that reads well in an error message."""
 
     name = "integer"
+
+
+NEGATIVE = re.compile("-[0-9]+")
+
+
+class AddCommand(click.Command):
+    """Negative amounts are no options; whatever else begins with a dash is one, so that a mistyped option is not taken
+    for a key and counted up."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        amounts = [] if "--" in args else [arg for arg in args if NEGATIVE.fullmatch(arg)]
+        if not amounts:
+            return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, [*[arg for arg in args if arg not in amounts], "--", *amounts])
+        if ctx.get_parameter_source("amount") is ParameterSource.DEFAULT:
+            raise click.MissingParameter(ctx=ctx, param=self.params[0])
+        return rest
 
 
 returning_option = click.option("--returning", is_flag=True, help="Show what was there before, too.")
@@ -111,7 +131,7 @@ def put(key: bytes, value: bytes, if_version: int | None, returning: bool, call:
     journey(result.path, result.latency_ms, floor_ms)
 
 
-@click.command(context_settings=SETTINGS | {"ignore_unknown_options": True}, short_help="Add to a number.")
+@click.command(cls=AddCommand, context_settings=SETTINGS, short_help="Add to a number.")
 @target.key_argument
 @click.argument("amount", metavar="[N]", type=SignedAmount(LEAST_INTEGER, MOST_INTEGER), default=1)
 @if_version_option
