@@ -477,7 +477,8 @@ def test_what_reaches_a_node_that_stops_is_refused_and_not_lost(tmp_path: Path) 
 
 
 def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
-    """Its peers have gone, so the write would be waited for until its time is over."""
+    """Its peers are silent, so what was put forward would be waited for until its time is over. Had they gone, a node
+    that knows it would refuse writes at once."""
     me, *others = lay_out(tmp_path, 3, QuorumPolicy.OPTIMAL)
     with running(me) as served, ExitStack() as stack:
         for other in others:
@@ -485,7 +486,7 @@ def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
             stack.callback(other.kill)
         until(lambda: bool(served.status()["ready"]), "ready")
         for other in others:
-            other.kill()
+            other.pause()
         redis, http = stack.enter_context(served.redis()), served.http()
         stack.callback(http.close)
         http.request("PUT", "/v2/kv/a", b"1")
