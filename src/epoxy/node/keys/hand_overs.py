@@ -9,7 +9,7 @@ from epoxy.model.records import ProposalId
 from epoxy.model.writes import Committed, Refused
 from epoxy.node.keys.queued_write import QueuedWrite
 from epoxy.protocol.keys.carrying import NO_LIFE, outcome_of, packed
-from epoxy.protocol.keys.folding import UNANSWERED, tellable
+from epoxy.protocol.keys.folding import STILL_HANDED_OVER, UNANSWERED, tellable
 from epoxy.protocol.keys.operations import NOT_EXPOSED
 
 if TYPE_CHECKING:
@@ -116,9 +116,12 @@ class HandOvers:
     def _overdue(self, hand_over: HandOver, times: int) -> None:
         """The hedge: the owner is silent. If a write is decided and only its answer is missing, that is waited for."""
         entries = hand_over.of()
-        awaited = [entry for entry in entries if times and entry.found == UNANSWERED]
+        awaited = [entry for entry in entries if times and (entry.found == UNANSWERED or entry.is_refused)]
         if awaited:
             self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, hand_over, times - 1))
+        for entry in entries:
+            if entry.is_refused and not times:
+                entry.found = entry.found or STILL_HANDED_OVER
         self._take_back([entry for entry in entries if entry not in awaited], hand_over.owner)
 
     def _take_back(self, entries: list[QueuedWrite], silent: int = 0) -> None:
@@ -167,11 +170,16 @@ class HandOvers:
 
     def without_awaited(self, entries: list[QueuedWrite]) -> list[QueuedWrite]:
         """Of the writes of a round: without those that the owner decided after they were taken back, and that have no
-        answer. The owner's has come meanwhile, or is on its way."""
+        answer, and those that would be refused if the owner could not still fold them. The owner's answer has come
+        meanwhile, or is on its way."""
         awaited: list[QueuedWrite] = []
         for entry in entries:
             pending = entry.pending
-            if pending.outcome == UNANSWERED and pending.handed_over and not pending.is_guest:
+            if pending.outcome == STILL_HANDED_OVER and not entry.is_spread and not pending.is_guest:
+                pending.outcome, entry.is_refused = entry.found, True
+                if entry.found is None:
+                    awaited.append(entry)
+            elif pending.outcome == UNANSWERED and pending.handed_over and not pending.is_guest:
                 if entry.found is not None:
                     pending.outcome = entry.found
                 else:

@@ -37,9 +37,21 @@ AT_ANY_TIME = AnyTime()
 class QueuedWrite:
     """A write, and where its answer goes: to a client, or to the replica `home` that carried it here. `begun`: its turn
     came, and it is folded until it is answered. `found`: its answer as far as a decision tells it, while the owner's
-    answer is awaited. `hand_over`: the Carry it is in. `is_spread`: it was in another one whose end is not known."""
+    answer is awaited. `hand_over`: the Carry it is in. `is_spread`: it was in another one whose end is not known.
+    `is_refused`: here it would be, if the owner did not still have it."""
 
-    __slots__ = ("answered", "begun", "begun_ms", "found", "hand_over", "home", "is_spread", "pending", "turn")
+    __slots__ = (
+        "answered",
+        "begun",
+        "begun_ms",
+        "found",
+        "hand_over",
+        "home",
+        "is_refused",
+        "is_spread",
+        "pending",
+        "turn",
+    )
 
     def __init__(
         self,
@@ -58,6 +70,7 @@ class QueuedWrite:
         self.found: Outcome | None = None
         self.hand_over: object = None
         self.is_spread = False
+        self.is_refused = False
 
     def may_begin(self) -> bool:
         if not self.begun:

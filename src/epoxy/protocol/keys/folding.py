@@ -17,7 +17,7 @@ MAX_FOLD_BYTES = 256 << 10
 ABSENT = 0
 UNKNOWN = -1
 
-STILL_HANDED_OVER = "it was handed to another replica, and may still take effect there"
+STILL_HANDED_OVER = ConsensusFailed(reason="it was handed to another replica, and may still take effect there")
 UNANSWERED = ConsensusFailed(reason="it took effect, but what it answered is not known")
 
 
@@ -102,7 +102,7 @@ def tellable(pending: PendingWrite, outcome: Outcome) -> Outcome:
     if pending.is_guest or not pending.handed_over:
         return outcome
     is_final = isinstance(outcome, Committed | ConsensusFailed) or is_lasting(pending.write, outcome)
-    return outcome if is_final else ConsensusFailed(reason=STILL_HANDED_OVER)
+    return outcome if is_final else STILL_HANDED_OVER
 
 
 def decisions(committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[Proposal | Settled, ...]:
