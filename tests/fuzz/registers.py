@@ -10,6 +10,7 @@ from epoxy.model.writes import (
     Consistency,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
+    NotAnInteger,
     NothingToDelete,
     Outcome,
     Path,
@@ -19,6 +20,7 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
+from epoxy.protocol.keys.preconditions import not_addable, result_of
 
 
 def held(value: bytes | None, version: int = 1, *, mutable: bool = True) -> Proposal:
@@ -85,7 +87,10 @@ class Registers:
             return VersionMismatch(committed=before, path=Path.LOCAL)
         if write.is_delete and (before is None or before.is_tombstone):
             return NothingToDelete(committed=before, path=Path.SLOW)
+        if write.amount is not None and (reason := not_addable(write.amount, before)) is not None:
+            assert before is not None
+            return NotAnInteger(committed=before, path=Path.SLOW, reason=reason)
         version = before.version + 1 if before is not None else 1
-        after = self.held[write.key] = held(write.value, version, mutable=write.mutable)
+        after = self.held[write.key] = held(result_of(write, before), version, mutable=write.mutable)
         self.overwritten(write.key)
         return Committed(proposal=after, mine=True, path=Path.FAST, previous=before)

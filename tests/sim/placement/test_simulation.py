@@ -16,7 +16,7 @@ from epoxy_sim.simulation import Violation
 CAUGHT = {
     "rows-stay": ("never-visible", 0),
     "surplus-stays": ("ring", 3),
-    "expire-unseeing": ("one-runner", 229),
+    "expire-unseeing": ("one-runner", 293),
     "no-fence": ("one-runner", 218),
     "no-reservation": ("one-owner", 0),
     "everybody-hosts": ("one-creation", 0),
@@ -28,7 +28,7 @@ CAUGHT = {
     "failed-is-over": ("one-actor", 4),
     "lost-forgotten": ("liveness", 4),
     "nobody-waits": ("liveness", 4),
-    "not-told-again": ("liveness", 12),
+    "not-told-again": ("liveness", 14),
     "no-sweep": ("liveness", 0),
     "ping-when-quiet": ("interrupted", 0),
     "no-lost-timeout": ("liveness", 5),
