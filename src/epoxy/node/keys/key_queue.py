@@ -35,13 +35,13 @@ MAX_CARRIED = 256
 
 NONE_CARRIED: Mapping[ProposalId, QueuedWrite] = {}
 
-GATHER_MS = 1.0
+GATHER_MS = 0.3
 """While a Carry is under way, the next one leaves this much later, with what has come by then."""
 
-STEP_SHARE, LONGEST_STEP_MS = 1 / 32, 2.0
+STEP_SHARE, LONGEST_STEP_MS = 1 / 8, 2.0
 """After a round for several writes the next one begins this share of its time later, at most so long: clients that were
 answered by it and write again at once would otherwise wait for a whole round each time. Between machines of one
-building that is nothing."""
+building it is a fraction of a millisecond, in which writes that are carried come back, too."""
 
 
 class KeyQueue:
