@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from epoxy.model.errors import InvalidRequest
+from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.records import MAX_KEY_BYTES
 
 MAX_PARTS = 128
@@ -17,7 +18,7 @@ MAX_TRANSACTION_BYTES = 128 << 10
 """Keys and values of one transaction. Commands that depend on each other are executed in one piece, which has to fit
 into a transaction of the store: see `protocol.txn.queue`."""
 
-MOST, LEAST = (1 << 63) - 1, -(1 << 63)
+MOST, LEAST = MOST_INTEGER, LEAST_INTEGER
 """A number is a signed decimal of 64 bits, as in Redis."""
 
 

@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import assert_never
 
 from epoxy.model.instances import Command
+from epoxy.model.integers import integer_of
 from epoxy.model.transactions import LEAST, MOST, Add, Delete, Done, Executed, Get, Operation, Put, Txn, Wrong
 
 Read = Callable[[bytes], bytes | None]
 Values = dict[bytes, bytes | None]
-
-LONGEST_NUMBER = 20
-"""Digits and sign of 64 bits. Redis takes no spaces, no plus and no leading zeros; neither do we."""
 
 
 class ExecutionState:
@@ -58,7 +56,7 @@ def perform(operation: Operation, state: ExecutionState) -> Done:
 
 
 def add(operation: Add, before: bytes | None, state: ExecutionState) -> Done:
-    number = number_of(before)
+    number = integer_of(before)
     if number is None:
         return Done(value=before, wrong=Wrong.NOT_A_NUMBER)
     result = number - operation.amount if operation.negative else number + operation.amount
@@ -67,15 +65,3 @@ def add(operation: Add, before: bytes | None, state: ExecutionState) -> Done:
     after = b"%d" % result
     state.set(operation.key, after)
     return Done(value=after)
-
-
-def number_of(value: bytes | None) -> int | None:
-    if value is None:
-        return 0
-    if len(value) > LONGEST_NUMBER:
-        return None
-    try:
-        number = int(value)
-    except ValueError:
-        return None
-    return number if b"%d" % number == value and LEAST <= number <= MOST else None
