@@ -15,6 +15,8 @@ READY := $(VENV)/.ready
 SPEC_READY := $(SPEC_VENV)/.ready
 FAST_VENV := .venv-fast
 FAST_READY := $(FAST_VENV)/.ready
+SUITE_VENV := .venv-redis-py
+SUITE_READY := $(SUITE_VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
@@ -87,8 +89,33 @@ $(BROWSER_READY): requirements/browser.txt tools/browser.py | $(READY)
 	$(BIN)/python -m tools.browser
 	@touch $(BROWSER_READY)
 
+.PHONY: pictures
+pictures: setup browser ## take the pictures of docs/actors.md anew, in a real browser, while a region is killed
+	$(BIN)/python -m tests.browser.pictures
+
+LIBRARIES_READY := $(VENV)/.libraries
+.PHONY: libraries
+libraries: $(LIBRARIES_READY) ## libraries that people point at a Redis, for Python and Node, for the tests that run them against nodes
+
+$(LIBRARIES_READY): requirements/libraries.txt tests/libraries/npm/package-lock.json tools/libraries.py | $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/libraries.txt
+	$(BIN)/python -m tools.libraries
+	@touch $(LIBRARIES_READY)
+
+# SUITE takes the tool's own options; --write renews docs/redis-py.md.
+SUITE ?= --write
+.PHONY: redis-py-suite
+redis-py-suite: setup $(SUITE_READY) ## redis-py's own tests against a Valkey and against a node, counted; 8 minutes
+	$(BIN)/python -m tools.redis_py_suite --python $(SUITE_VENV)/bin/python $(SUITE)
+
+$(SUITE_READY): requirements/redis-py-suite.txt
+	rm -f $(SUITE_READY)
+	$(PYTHON) -m venv $(SUITE_VENV)
+	$(SUITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/redis-py-suite.txt
+	@touch $(SUITE_READY)
+
 .PHONY: test
-test: setup browser ## run every test; TESTS chooses some of them
+test: setup browser libraries ## run every test; TESTS chooses some of them
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 # Each in an environment of its own beside .venv; one that fails does not keep the next from its turn.
@@ -111,8 +138,13 @@ e2e-long: setup ## real clusters of 3, 5 and 7 regions under faults by chance; R
 
 KILLED ?= 10
 .PHONY: bank
-bank: setup ## transfers between accounts in 3, 5 and 7 regions, near and far, KILLED (default 10) regions killed in each
-	KILLS=$(KILLED) $(BIN)/pytest tests/end_to_end/long_bank.py -v $(PATIENT)
+bank: setup ## transfers between accounts in 3, 5 and 7 regions, and counters handed over to transactions in 3, near and far, KILLED (default 10) regions killed in each
+	KILLS=$(KILLED) $(BIN)/pytest tests/end_to_end/long_bank.py tests/end_to_end/long_hand_over.py -v $(PATIENT)
+
+# CAMPAIGN takes its own options; a look: make actors-campaign CAMPAIGN='--changes 500 --minutes 1'
+.PHONY: actors-campaign
+actors-campaign: setup ## 10,000 changes of actors in three regions under kills, pauses and cuts, judged; away times; 10 minutes
+	$(BIN)/python -m tests.actor_campaign $(CAMPAIGN)
 
 # The same tests, in .venv, with the compiled package in front of the sources. What is marked `pure` says why it stays out.
 FAST_SITE = $(shell $(FAST_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -132,10 +164,11 @@ lint: setup ## ruff (lint and format), mypy --strict, import-linter
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: sim
-sim: setup ## simulate immutable, mutable and hot keys over SEEDS (default 0..10000)
+sim: setup ## simulate immutable, mutable and hot keys, and leases, over SEEDS (default 0..10000)
 	$(BIN)/epoxy sim per-key --seeds $(SEEDS)
 	$(BIN)/epoxy sim mutable --seeds $(SEEDS)
 	$(BIN)/epoxy sim hot --seeds $(SEEDS)
+	$(BIN)/epoxy sim leases --seeds $(SEEDS)
 
 KILLS ?= 1000
 POWER_CUTS ?= 1000
@@ -213,6 +246,18 @@ bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS
 bench-txn: setup fast $(BENCH_READY) ## transactions on one hot key and on own keys, beside etcd; 2 minutes; TXN takes options
 	$(BIN)/python -m benchmarks.txn_hot --python $(FAST_VENV)/bin/python --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(TXN)
 
+# LEASES takes the benchmark's own options; a look: make bench-leases LEASES='--rounds 2 --leases 5000'
+LEASES ?= --write
+.PHONY: bench-leases
+bench-leases: setup fast $(BENCH_READY) ## locks whose holder is killed right after a renewal, beside etcd; 100,000 leases that end in a second; 4 minutes
+	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.leases --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(LEASES)
+
+# ACTORS takes the benchmark's own options; a look: make bench-actors ACTORS='--seconds 2 --asleep 500'
+ACTORS ?=
+.PHONY: bench-actors
+bench-actors: setup fast $(BENCH_READY) ## requests to actors with and without state beside an aiohttp handler, and actors that sleep; 2 minutes
+	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.actors --aiohttp-python $(BENCH_VENV)/bin/python $(ACTORS)
+
 .PHONY: bench-wan
 bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, and keys that many of them write, 15 minutes; a look in 4: make bench-wan WAN=--quick
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
@@ -234,11 +279,13 @@ lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 run.in --output-file run.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 dev.in --constraints run.txt --output-file dev.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 browser.in --constraints dev.txt --output-file browser.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 libraries.in --constraints dev.txt --output-file libraries.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 redis-py-suite.in --constraints dev.txt --output-file redis-py-suite.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.12 --no-deps redis.in --output-file redis.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 spec.in --output-file spec.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 bench.in --output-file bench.txt
 
 .PHONY: clean
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(SUITE_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
 	find src tests tools benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

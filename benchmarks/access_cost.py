@@ -318,7 +318,7 @@ async def fill(variant: Variant) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", variant.cluster.resp)
     commands = [hello(variant)]
     for i in range(KEYS):
-        commands.append(redis_command(b"SET", f"{PREFIX}immutable/{i}".encode(), VALUE, b"NX"))
+        commands.append(redis_command(b"RESERVE", f"{PREFIX}immutable/{i}".encode(), VALUE))
         commands.append(redis_command(b"SET", f"{PREFIX}mutable/{i}".encode(), VALUE))
     writer.write(b"".join(commands))
     for _ in commands:

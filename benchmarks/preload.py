@@ -17,8 +17,8 @@ import lmdb
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, pack_bytes
+from epoxy.model.marks import OWNED
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId
-from epoxy.node.txn.transactions import OWNED
 from epoxy.store.buffer import stamp
 from epoxy.store.embedded.checksums import seal
 from epoxy.store.embedded.datadir import DataDir

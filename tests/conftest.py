@@ -1,7 +1,10 @@
 """Settings every test shares."""
 
 import os
+import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from tests.leftovers import pytest_configure, pytest_unconfigure
@@ -13,3 +16,15 @@ __all__ = ["pytest_configure", "pytest_unconfigure"]
 settings.register_profile("home", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
+
+
+@pytest.fixture(autouse=True)
+def signals_stay() -> Iterator[None]:
+    """A process that ends ignores signals from then on. One that a test plays inside this process would leave that to
+    the tests after it, and to all processes that they start."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)

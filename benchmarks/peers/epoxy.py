@@ -87,7 +87,8 @@ class EpoxyCluster:
         )
         return (
             f'[node]\nid = {node.id}\ndatacenter = "{region}"\ndata_dir = {quoted(node.data_dir)}\n'
-            f'http = "127.0.0.1:{self.ports[region]}"\n\n[wan]\nemulate = {str(emulated).lower()}\n\n'
+            f'http = "127.0.0.1:{self.ports[region]}"\nresp = "127.0.0.1:{node.resp_port}"\n\n'
+            f"[wan]\nemulate = {str(emulated).lower()}\n\n"
             f"[cluster]\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n"
         )
 

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
         Deletion,
         Page,
         Reading,
+        Renewed,
         Reservation,
+        SessionInfo,
         Status,
         Sum,
         TxnResult,
         Value,
+        Which,
         Written,
     )
     from epoxy.model.errors import (
@@ -40,7 +43,11 @@ if TYPE_CHECKING:
         Forbidden,
         ImmutableKey,
         InvalidRequest,
+        KeyExists,
+        Lost,
+        NoSession,
         NotAnInteger,
+        NotObtained,
         NotRunning,
         OutcomeUnknown,
         QuotaExceeded,
@@ -74,14 +81,20 @@ __all__ = [
     "Get",
     "ImmutableKey",
     "InvalidRequest",
+    "KeyExists",
+    "Lost",
+    "NoSession",
     "NotAnInteger",
+    "NotObtained",
     "NotRunning",
     "OutcomeUnknown",
     "Page",
     "Put",
     "QuotaExceeded",
     "Reading",
+    "Renewed",
     "Reservation",
+    "SessionInfo",
     "Status",
     "Sum",
     "Timeout",
@@ -91,6 +104,7 @@ __all__ = [
     "UnexpectedAnswer",
     "Value",
     "VersionMismatch",
+    "Which",
     "WriteConflict",
     "Written",
     "__compiled__",
@@ -98,7 +112,10 @@ __all__ = [
     "testing",
 ]
 
-RESULTS = ("Change", "Deletion", "Page", "Reading", "Reservation", "Status", "Sum", "TxnResult", "Value", "Written")
+RESULTS = (
+    *("Change", "Deletion", "Page", "Reading", "Renewed", "Reservation", "SessionInfo"),
+    *("Status", "Sum", "TxnResult", "Value", "Which", "Written"),
+)
 
 ROOMS = (
     dict.fromkeys(__all__, "epoxy.model.errors")

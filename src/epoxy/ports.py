@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 
 T = TypeVar("T")
 
@@ -123,13 +124,24 @@ class MemberTransport(Protocol):
         `Failed` reply."""
 
 
+class KeyEngine(Protocol):
+    """The per-key engine, as a node shows it."""
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        """What this replica knows, without traffic; None if that is nothing, or not readable."""
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+
 class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
     def now_ms(self) -> float:
-        """Monotonic."""
+        """Monotonic, and goes on while the machine is suspended: leases are counted by it. Timers may not."""
 
     def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer: ...
 

@@ -24,12 +24,17 @@ class Reserve(_Record, frozen=True):
 
 
 class Put(_Record, frozen=True, omit_defaults=True):
-    """Write a mutable key; with `if_version`, only over that version (0: never written). `returning`: get-and-set, its
-    answer tells what was there before."""
+    """Write a mutable key; with `if_version`, only over that version (0: never written), with `if_absent`, only where
+    there is no value. `returning`: get-and-set, its answer tells what was there before. The value gets the expiry
+    `ttl_ms` (0: none), or that of a session, or keeps the one that is there."""
 
     value: bytes
     if_version: int | None = None
     returning: bool = False
+    if_absent: bool = False
+    ttl_ms: int = 0
+    keep_expiry: bool = False
+    session: bytes = b""
 
 
 class Delete(_Record, frozen=True, omit_defaults=True):
@@ -40,9 +45,19 @@ class Delete(_Record, frozen=True, omit_defaults=True):
 
 
 class Add(_Record, frozen=True, omit_defaults=True):
-    """Add to a decimal number of 64 bits in a mutable key (absent: 0)."""
+    """Add to a decimal number of 64 bits in a mutable key (absent: 0). The number keeps its expiry; `ttl_ms` is that of
+    one which is made."""
 
     amount: int
+    if_version: int | None = None
+    returning: bool = False
+    ttl_ms: int = 0
+
+
+class Touch(_Record, frozen=True, omit_defaults=True):
+    """Give the value of a mutable key this expiry (0: none), and leave the value as it is."""
+
+    ttl_ms: int = 0
     if_version: int | None = None
     returning: bool = False
 
@@ -53,7 +68,7 @@ class Read(_Record, frozen=True):
     linearizable: bool = True
 
 
-Kind = Reserve | Put | Delete | Add | Read
+Kind = Reserve | Put | Delete | Add | Touch | Read
 
 
 class Found(_Record, frozen=True):
@@ -86,7 +101,7 @@ class Same(_Record, frozen=True):
 
 
 class Lost(_Record, frozen=True):
-    """A reserve found another live value."""
+    """A reserve found another live value, or a put with `if_absent` found one."""
 
     value: bytes | None
     version: int
@@ -100,13 +115,13 @@ class Mismatch(_Record, frozen=True):
 
 
 class Immutable(_Record, frozen=True):
-    """A put, a delete or an add met an immutable key."""
+    """A put, a delete, an add or a touch met an immutable key."""
 
     version: int
 
 
 class Missing(_Record, frozen=True):
-    """A delete met an absent key and changed nothing."""
+    """A delete or a touch met an absent key and changed nothing."""
 
     version: int
 
@@ -158,7 +173,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkn
 def describe(record: Kind | Outcome) -> str:
     """As `put b'x' if_version=3`: the fields that say something, in their order."""
     fields = ((name, getattr(record, name)) for name in record.__struct_fields__)
-    words = (_word(name, field) for name, field in fields if field is not None and (name, field) != NOT_RETURNING)
+    words = (_word(name, field) for name, field in fields if field is not None and (name, field) not in SAYS_NOTHING)
     return " ".join((type(record).__name__.lower(), *words))
 
 
@@ -168,7 +183,7 @@ def _word(name: str, field: object) -> str:
     return f"{name}=({describe(field)})" if isinstance(field, Found | Absent) else f"{name}={field}"
 
 
-NOT_RETURNING = ("returning", False)
+SAYS_NOTHING = (("returning", False), ("if_absent", False), ("keep_expiry", False), ("ttl_ms", 0), ("session", b""))
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Operation)
@@ -224,9 +239,12 @@ def check_calm_read(history: Iterable[Operation], read: Operation) -> str | None
 
 
 def _may_have_written(operation: Operation, found: Found) -> bool:
+    """A touch writes whatever value is there."""
     kind, outcome = operation.kind, operation.outcome
     if isinstance(kind, Delete | Read) or found.mutable == isinstance(kind, Reserve):
         return False
+    if isinstance(kind, Touch):
+        return isinstance(outcome, Unknown) or (isinstance(outcome, Won) and outcome.version == found.version)
     if isinstance(outcome, Won):
         value = outcome.value if isinstance(kind, Add) else kind.value
         return (outcome.version, value) == (found.version, found.value)

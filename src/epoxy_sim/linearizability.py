@@ -17,33 +17,30 @@ every answered operation is placed. Three facts about this register keep the sea
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeAlias, assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from epoxy_sim.history import (
-    Absent,
     Add,
     Delete,
     Failed,
     Found,
-    Immutable,
     Kind,
     Lost,
     Mismatch,
-    Missing,
-    NotAnInteger,
     Operation,
-    Outcome,
     Put,
     Read,
     Reserve,
     Same,
+    Touch,
     Unknown,
     Won,
     describe,
 )
+from epoxy_sim.register import MOST, EndsAt, Register, agrees, answer, number_in
 
 # Measured: a good history explores about one configuration for each write, a bad one of 1,000 operations, a tenth of
 # them unknown, 3,000 to 20,000. This is several times that: a few seconds and some tens of megabytes. With adds, and a
@@ -52,101 +49,6 @@ DEFAULT_LIMIT = 100_000
 
 # The part of a long prefix that an explanation shows: what fits on a screen beside the operations that are stuck.
 _SHOWN = 12
-
-
-MOST = 1 << 63
-"""Numbers are at least -MOST, and less than MOST."""
-
-
-class Register(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The sequential truth of one key. Version 0: never written. No value at a higher version: a tombstone."""
-
-    version: int = 0
-    value: bytes | None = None
-    mutable: bool = True
-
-    def __str__(self) -> str:
-        held = "nothing" if self.value is None else f"{self.value!r} {'mutable' if self.mutable else 'immutable'}"
-        return f"version {self.version}, {held}"
-
-
-def answer(register: Register, kind: Kind) -> tuple[Register, Outcome]:
-    """The register after one operation, and what its client is told. Without effect it is the very same register."""
-    match kind:
-        case Read():
-            return register, _read(register)
-        case Reserve(value=value):
-            return _reserve(register, value)
-        case Put() | Delete() | Add():
-            refusal = _refusal(register, kind)
-            return (register, refusal) if refusal is not None else _change(register, kind)
-        case _:
-            assert_never(kind)
-
-
-def _read(register: Register) -> Found | Absent:
-    if register.value is None:
-        return Absent(version=register.version)
-    return Found(value=register.value, version=register.version, mutable=register.mutable)
-
-
-def _reserve(register: Register, value: bytes) -> tuple[Register, Outcome]:
-    if register.value is None:
-        return _write(register, value, mutable=False)
-    if register.value == value:
-        return register, Same(version=register.version)
-    return register, Lost(value=register.value, version=register.version, mutable=register.mutable)
-
-
-def _refusal(register: Register, kind: Put | Delete | Add) -> Outcome | None:
-    if not register.mutable:
-        return Immutable(version=register.version)
-    if kind.if_version is not None and kind.if_version != register.version:
-        return Mismatch(version=register.version)
-    if type(kind) is Delete and register.value is None:
-        return Missing(version=register.version)
-    if type(kind) is Add and _sum(register.value, kind.amount) is None:
-        return NotAnInteger(version=register.version)
-    return None
-
-
-def _change(register: Register, kind: Put | Delete | Add) -> tuple[Register, Outcome]:
-    """Of a write that is not refused. The answer of an add tells the number."""
-    total = _sum(register.value, kind.amount) if type(kind) is Add else None
-    value = kind.value if type(kind) is Put else total
-    after, _ = _write(register, value, mutable=True)
-    previous = _read(register) if kind.returning else None
-    return after, Won(version=after.version, value=total, previous=previous)
-
-
-def _sum(value: bytes | None, amount: int) -> bytes | None:
-    """None: the value is no number, or the sum has more than 64 bits."""
-    number = _number(value) if value is not None else 0
-    total = number + amount if number is not None else MOST
-    return str(total).encode() if -MOST <= total < MOST else None
-
-
-def _number(value: bytes) -> int | None:
-    """Of 64 bits, in its one spelling."""
-    try:
-        number = int(value)
-    except ValueError:
-        return None
-    return number if str(number).encode() == value and -MOST <= number < MOST else None
-
-
-def _write(register: Register, value: bytes | None, *, mutable: bool) -> tuple[Register, Outcome]:
-    version = register.version + 1
-    return Register(version=version, value=value, mutable=mutable), Won(version=version)
-
-
-def _agrees(operation: Operation, register: Register, truth: Outcome) -> bool:
-    """A mismatch is true wherever the versions differ, of an immutable key too: a replica that has not heard that the
-    key became immutable refuses a stale version all the same."""
-    kind = operation.kind
-    if type(operation.outcome) is Mismatch and isinstance(kind, Put | Delete | Add):
-        return kind.if_version is not None and kind.if_version != register.version
-    return operation.outcome == truth
 
 
 class Linearizable(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,12 +107,20 @@ class Undecided(msgspec.Struct, frozen=True, kw_only=True):
 Verdict: TypeAlias = Linearizable | NotLinearizable | Undecided
 
 
-def check(history: Iterable[Operation], *, limit: int = DEFAULT_LIMIT) -> list[Verdict]:
-    """A verdict for each key, in the order in which the history first names them."""
+Expiries: TypeAlias = Mapping[int, EndsAt | None]
+"""Which expiry versions of a key were seen to have, None: none."""
+
+
+def check(
+    history: Iterable[Operation], *, limit: int = DEFAULT_LIMIT, expiries: Mapping[bytes, Expiries] | None = None
+) -> list[Verdict]:
+    """A verdict for each key, in the order in which the history first names them. `expiries`: what was seen of them, by
+    key; an order must explain these, too."""
     by_key: dict[bytes, list[Operation]] = {}
     for operation in history:
         by_key.setdefault(operation.key, []).append(operation)
-    return [_Search(key, operations).run(limit) for key, operations in by_key.items()]
+    seen = expiries or {}
+    return [_Search(key, operations, seen.get(key, {})).run(limit) for key, operations in by_key.items()]
 
 
 class _Trail(NamedTuple):
@@ -243,8 +153,9 @@ class _Settled(NamedTuple):
 
 
 class _Search:
-    def __init__(self, key: bytes, operations: Iterable[Operation]) -> None:
+    def __init__(self, key: bytes, operations: Iterable[Operation], expiries: Expiries) -> None:
         self._key = key
+        self._expiries = expiries
         self._answered: list[Operation] = []
         self._returned: list[int] = []
         self._unknown: list[Operation] = []
@@ -282,7 +193,7 @@ class _Search:
             if deepest is None or here.answered.bit_count() < deepest.configuration.answered.bit_count():
                 deepest = settled
             for step in self._steps(settled):
-                if step[:3] not in entered:
+                if step[:3] not in entered and self._ends_so(step.register):
                     entered.add(step[:3])
                     stack.append(step)
         assert deepest is not None
@@ -301,7 +212,7 @@ class _Search:
                 break
             rest ^= bit
             after, truth = answer(register, operation.kind)
-            fits = _agrees(operation, register, truth)
+            fits = agrees(operation, register, truth)
             if fits and after is register:
                 answered ^= bit
                 trail = _Trail(trail, operation)
@@ -326,6 +237,10 @@ class _Search:
     def _passed(self, here: _Configuration) -> int:
         """Fact 2: the waiting operations that saw the version before this one. Older ones were refused a step ago."""
         return here.answered & self._needs.get(here.register.version - 1, 0)
+
+    def _ends_so(self, register: Register) -> bool:
+        """Whether this version has the expiry that was seen of it."""
+        return self._expiries.get(register.version, register.expiry) == register.expiry
 
     def _guesses(self, here: _Configuration, deadline: int) -> Iterator[_Configuration]:
         now_or_never = here.unknown & self._expecting.get(here.register.version, 0)
@@ -370,7 +285,7 @@ class _Shown:
 
     def __init__(self, answered: list[Operation], unknown: list[Operation]) -> None:
         self._values = {value for operation in answered for value in _seen(operation)}
-        self._numbers = sorted(number for value in self._values if (number := _number(value)) is not None)
+        self._numbers = sorted(number for value in self._values if (number := number_in(value)) is not None)
         amounts = [abs(operation.kind.amount) for operation in answered if isinstance(operation.kind, Add)]
         unsure = [abs(operation.kind.amount) for operation in unknown if isinstance(operation.kind, Add)]
         self._adds_up = bool(amounts or unsure)
@@ -378,15 +293,19 @@ class _Shown:
 
     def likeness(self, kind: Kind) -> object:
         if isinstance(kind, Add):
-            return Add, kind.amount
-        if not isinstance(kind, Reserve | Put):
-            return type(kind)
-        if kind.value in self._values:
-            return type(kind), kind.value
-        number = _number(kind.value) if self._adds_up else None
-        if number is not None and self._may_show(number):
-            return type(kind), kind.value
-        return type(kind), number is not None
+            return Add, kind.amount, kind.ttl_ms
+        if isinstance(kind, Put):
+            return Put, self._shown(kind.value), kind.if_absent, kind.ttl_ms, kind.keep_expiry, kind.session != b""
+        if isinstance(kind, Reserve):
+            return Reserve, self._shown(kind.value)
+        return (Touch, kind.ttl_ms) if isinstance(kind, Touch) else type(kind)
+
+    def _shown(self, value: bytes) -> bytes | bool:
+        """The value, if an answer tells it apart from others; or else whether it is a number."""
+        if value in self._values:
+            return value
+        number = number_in(value) if self._adds_up else None
+        return value if number is not None and self._may_show(number) else number is not None
 
     def _may_show(self, number: int) -> bool:
         """Or be so large that a sum overflows."""
@@ -421,7 +340,7 @@ def _expecting(unknown: list[Operation]) -> dict[int | None, int]:
     """For each `if_version`, and None for no condition, the unknown writes that have it."""
     expecting: dict[int | None, int] = {}
     for index, operation in enumerate(unknown):
-        expected = operation.kind.if_version if isinstance(operation.kind, Put | Delete | Add) else None
+        expected = operation.kind.if_version if isinstance(operation.kind, Put | Delete | Add | Touch) else None
         expecting[expected] = expecting.get(expected, 0) | 1 << index
     return expecting
 

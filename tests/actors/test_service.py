@@ -5,6 +5,7 @@ import pytest
 from epoxy.actors.messages import (
     CallActor,
     Destroy,
+    Elsewhere,
     Ensure,
     Exists,
     Found,
@@ -14,13 +15,13 @@ from epoxy.actors.messages import (
     Question,
     Unknown,
 )
-from epoxy.actors.reservation import key_of
+from epoxy.codec.home_records import decode_home, home_key, reservation_key
 from epoxy.model.actors import ActorName, ActorState, label_of, make_id, parse_id
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
 from epoxy.model.writes import ConsensusFailed, ReadFailed, Refused
-from tests.actors.bench import HERE, NAME, THERE, Datacenter, reserve_there
+from tests.actors.bench import HERE, NAME, THERE, Datacenter, give_lease, reserve_there
 
 
 def test_ids_carry_a_version_and_a_label() -> None:
@@ -35,7 +36,7 @@ def test_ids_carry_a_version_and_a_label() -> None:
 
 def test_names_fit_into_a_key_that_clients_cannot_write() -> None:
     longest = ActorName("n" * 255, "\x01" * 255, "ü" * 127)
-    key = key_of(longest)
+    key = reservation_key(longest)
     assert len(key) <= MAX_KEY_BYTES
     assert key >= FIRST_SYSTEM_KEY
     for wrong in ("", "x" * 256, "a\0b", "\ud800"):
@@ -49,7 +50,7 @@ def test_a_fresh_name_is_one_write_and_a_known_one_is_none() -> None:
     assert isinstance(first, Found)
     assert first.created
     assert label_of(first.actor.id) == HERE
-    assert here.keys.values[key_of(NAME)] == first.actor.id
+    assert decode_home(here.keys.values[reservation_key(NAME)]).actor_id == first.actor.id
     again = here.ensure()
     assert isinstance(again, Found)
     assert (again.actor.id, again.created) == (first.actor.id, False)
@@ -73,6 +74,7 @@ def test_those_who_ask_at_once_share_a_write() -> None:
 def test_the_owner_is_asked_when_it_is_another(known: bool) -> None:
     here = Datacenter()
     reserve_there(here.keys, known=known)
+    give_lease(here.keys, pools=())
     here.relay.verdict = Missing()
     question = Ensure(name=NAME, pool="web")
     assert here.ask(question) == Missing()
@@ -95,24 +97,43 @@ def test_only_get_is_definite_when_the_owner_does_not_answer() -> None:
 def test_what_was_passed_on_is_not_passed_on_again() -> None:
     here = Datacenter()
     reserve_there(here.keys)
-    verdict = here.ask(Ensure(name=NAME, pool="web"), relayed=True)
-    assert isinstance(verdict, OwnerUnavailable)
+    assert here.ask(Ensure(name=NAME, pool="web"), relayed=True) == Elsewhere(label=THERE)
     assert here.relay.asked == []
+
+
+def test_a_redirect_is_followed_a_few_times() -> None:
+    here = Datacenter()
+    reserve_there(here.keys)
+    here.relay.verdicts = [Elsewhere(label=3), Missing()]
+    question = GetActor(target=NAME)
+    assert here.ask(question) == Missing()
+    assert here.relay.asked == [(THERE, question), (3, question)]
+    here.relay.verdicts = [Elsewhere(label=3), Elsewhere(label=4), Elsewhere(label=5), Missing()]
+    assert isinstance(here.ask(question), OwnerUnavailable)
+
+
+def test_a_redirect_to_the_datacenter_that_asks_is_checked_against_the_record() -> None:
+    here = Datacenter()
+    reserve_there(here.keys)
+    here.relay.verdicts = [Elsewhere(label=HERE, epoch=1), Missing()]
+    assert here.ask(GetActor(target=NAME)) == Missing()
+    assert [label for label, _ in here.relay.asked] == [THERE, THERE]
+    assert home_key(NAME) in here.keys.reads
 
 
 def test_the_owner_looks_for_a_reservation_that_it_has_not_heard_of() -> None:
     """Whoever passes the question on may know of the commit before this datacenter does."""
     here = Datacenter()
-    here.keys.elsewhere[key_of(NAME)] = reserved = make_id(1, 2, HERE)
+    here.keys.elsewhere[reservation_key(NAME)] = reserved = make_id(1, 2, HERE)
     verdict = here.ask(Ensure(name=NAME, pool="web"), relayed=True)
     assert isinstance(verdict, Found)
     assert verdict.actor.id == reserved
-    assert here.keys.writes == []
+    assert [write.key for write in here.keys.writes] == [reservation_key(NAME), home_key(NAME)]
 
 
 def test_what_a_dead_coordinator_reserved_the_next_caller_finishes() -> None:
     here = Datacenter()
-    here.keys.values[key_of(NAME)] = reserved = make_id(1, 2, HERE)
+    here.keys.values[reservation_key(NAME)] = reserved = make_id(1, 2, HERE)
     assert here.ask(GetActor(target=NAME)) == Missing()
     made = here.ensure()
     assert isinstance(made, Found)
@@ -154,9 +175,6 @@ def test_a_name_lives_on_with_its_datacenter() -> None:
     assert second.id != first.id
     assert label_of(second.id) == HERE
     assert here.ask(GetActor(target=first.id.hex())) == Missing()
-    assert here.actors.where(NAME) == HERE
-    assert here.actors.where(first.id.hex()) == HERE
-    assert here.actors.where(ActorName("prod", "room", "other")) is None
 
 
 def test_limits() -> None:

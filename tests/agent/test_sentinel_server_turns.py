@@ -82,7 +82,7 @@ def test_who_reads_is_answered_all_of_it_and_in_order() -> None:
         count = 10 * READ_BYTES // len(MASTERS)
         writer.write(MASTERS * count + encode(("PING",)))
         told = await reader.readuntil(b"+PONG\r\n")
-        writer.write(b"NOPE\r\n")
+        writer.write(b"GET / HTTP/1.1\r\n")
         told += await reader.read()
         assert told.count(b"mymaster") == count
         assert told.count(b"+PONG\r\n") == 1

@@ -37,6 +37,9 @@ INTERFACE = {
     "epoxy_refused",
     "epoxy_request_duration_seconds",
     "epoxy_folds",
+    "epoxy_leases",
+    "epoxy_leases_ended",
+    "epoxy_leases_late_seconds",
     "epoxy_folded_writes",
     "epoxy_carried_writes",
     "epoxy_owner_hints",
@@ -77,6 +80,7 @@ INTERFACE = {
     "epoxy_reload_failures",
     "epoxy_invariant_violations",
     "epoxy_flow_failures",
+    "epoxy_abandoned_writes",
     "epoxy_read_hedges",
     "epoxy_quorum_lost",
 }
@@ -153,6 +157,15 @@ def test_a_duration_is_in_its_bucket_and_all_above(seconds: float, smallest: str
     assert counts == [0] * bounds.index(smallest) + [1] * (len(bounds) - bounds.index(smallest))
 
 
+class LeasesHeld:
+    """Three, of which the oldest is two seconds late; this node ended one."""
+
+    ended, late_ms = 1, 2_000.0
+
+    def __len__(self) -> int:
+        return 3
+
+
 def node_with(**attributes: Any) -> Any:
     """As much of a node as the families of a test read; all others find zeros."""
     replicas = [ReplicaInfo(id=i, status=status) for i, status in enumerate(attributes.pop("statuses", ()), start=1)]
@@ -167,6 +180,7 @@ def node_with(**attributes: Any) -> Any:
     )
     standard: dict[str, Any] = {
         "me": 1,
+        "leases": LeasesHeld(),
         "feed": SimpleNamespace(kept=lambda: 0),
         "replica": SimpleNamespace(config=SimpleNamespace(replicas=replicas)),
         "links": SimpleNamespace(rtt_ms=rtts.get),
@@ -177,6 +191,7 @@ def node_with(**attributes: Any) -> Any:
         "disk_usage": lambda: None,
         "repaired": 0,
         "refused": {},
+        "abandoned": 0,
         "read_hedges": 0,
         "quorum": SimpleNamespace(is_lost=False),
         "violations": 0,
@@ -336,6 +351,12 @@ def test_a_fold_and_its_writes_are_counted() -> None:
     assert len(at.outcomes) == 4
     found = samples(Metrics(at.node))
     assert (found["epoxy_folds_total", ()], found["epoxy_folded_writes_total", ()]) == (1, 2)
+
+
+def test_leases_are_counted() -> None:
+    found = samples(Metrics(node_with()))
+    names = ("epoxy_leases", "epoxy_leases_late_seconds", "epoxy_leases_ended_total")
+    assert [found[name, ()] for name in names] == [3, 2.0, 1]
 
 
 def test_what_is_carried_is_counted() -> None:

@@ -20,7 +20,9 @@ from epoxy.model.access import ACCESS_KEY, USAGE_KEYS
 from epoxy.model.actors import RESERVATION_KEYS
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
 from epoxy.model.errors import BackupError
+from epoxy.model.homes import HOME_KEYS, STATE_KEYS, datacenter_key
 from epoxy.model.instances import end_key
+from epoxy.model.sessions import session_key
 
 CONTENT = (Kind.KEYS, Kind.VALUES, Kind.ACTORS)
 
@@ -98,8 +100,10 @@ def test_a_second_header_or_an_early_end_is_no_content(kind: Kind) -> None:
         BlockOrder().take(decode_block(encode_block(kind, [(b"{}",)])))
 
 
-def test_of_the_clusters_own_keys_only_reservations_of_names_are_carried() -> None:
+def test_of_the_clusters_own_keys_those_of_actors_and_sessions_are_carried() -> None:
     assert is_carried(b"a")
     assert is_carried(b"\xfe\xff")
-    assert is_carried(RESERVATION_KEYS + b"x")
+    assert all(is_carried(each + b"x") for each in (RESERVATION_KEYS, HOME_KEYS, STATE_KEYS))
+    assert not is_carried(datacenter_key(1)), "its lease"
+    assert is_carried(session_key(bytes(16)))
     assert not any(map(is_carried, (CONFIG_KEY, CHANGE_REQUEST_KEY, end_key(0), ACCESS_KEY, USAGE_KEYS + b"1")))

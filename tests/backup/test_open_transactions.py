@@ -5,9 +5,10 @@ from pathlib import Path
 
 from epoxy.backup.open_transactions import values_of
 from epoxy.backup.open_writes import Doubt, OpenWrite
+from epoxy.codec import wire
 from epoxy.model.instances import NOTHING, Command, Deps, Instance, InstanceId, Phase, Term
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.model.transactions import Add, Put, Txn
+from epoxy.model.transactions import Add, OrderedValue, Put, Txn
 from epoxy.ports import Transaction
 from epoxy.store.embedded.offline import StoppedStore
 from epoxy.store.txn_rows import OrderedSpace
@@ -39,7 +40,7 @@ def replica(
     def fill(tx: Transaction) -> None:
         space.set_term(tx, Term(number=term, voters=(1, 2, 3), policy=QuorumPolicy.OPTIMAL, ending=False))
         for key, value in values.items():
-            space.set_value(tx, key, value)
+            space.set_held(tx, key, OrderedValue(value=value, version=1))
         for each in held:
             space.within(term).save(tx, Instance(id=each.id), each)
         for each_id in executed:
@@ -54,7 +55,7 @@ def rescued(*stores: StoppedStore) -> tuple[dict[bytes, bytes], list[OpenWrite]]
     assert records == sorted(records)
     for store in stores:
         store.close()
-    return dict(records), doubts
+    return {key: wire.decode_ordered_value(record).value or b"" for key, record in records}, doubts
 
 
 def test_what_others_have_decided_is_executed_on_top_of_the_furthest(tmp_path: Path) -> None:

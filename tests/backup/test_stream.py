@@ -3,17 +3,21 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.backup.format import Kind, decode_block
 from epoxy.backup.stream import BackupStream, Here
 from epoxy.codec import wire
+from epoxy.codec.home_records import encode, home_key, reservation_key
 from epoxy.codec.tuple import pack
-from epoxy.model.actors import RESERVATION_KEYS, make_id
+from epoxy.model.actors import RESERVATION_KEYS, ActorName, make_id
 from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.homes import HomeRecord, datacenter_key, state_key
+from epoxy.model.marks import OWNED
 from epoxy.model.members import ActorRow
 from epoxy.model.records import KeyState
+from epoxy.model.transactions import OrderedValue
 from epoxy.node.backup.gathering import ActorSpool
-from epoxy.node.txn.transactions import OWNED
 from epoxy.store.cut import ViewCut, at_once
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.memory import MemoryStore
@@ -30,11 +34,12 @@ class Desk:
         self.keyspace = Keyspace(ME)
         self.spool = ActorSpool()
 
-    def commit(self, key: bytes, value: bytes) -> None:
-        self.store.transact(lambda tx: self.keyspace.save(tx, key, KeyState(), KeyState(committed=prop(value))))
+    def commit(self, key: bytes, value: bytes, *, mutable: bool = False) -> None:
+        committed = KeyState(committed=prop(value, mutable=mutable))
+        self.store.transact(lambda tx: self.keyspace.save(tx, key, KeyState(), committed))
 
     def value(self, key: bytes, value: bytes) -> None:
-        self.store.transact(lambda tx: OrderedSpace(ME).set_value(tx, key, value))
+        self.store.transact(lambda tx: OrderedSpace(ME).set_held(tx, key, OrderedValue(value=value, version=1)))
 
     def stream(self, absent: tuple[int, ...] = ()) -> BackupStream:
         return BackupStream(HERE, ViewCut(self.store.view(), at_once), self.spool, absent)
@@ -68,11 +73,16 @@ def test_a_value_whose_mark_is_not_learned_here_yet_gets_one() -> None:
         desk.value(key, b"7")
     desk.commit(b"b", b"plain")
     desk.commit(b"m", OWNED)
+    desk.commit(b"z", b"as it was", mutable=True)
+    name = OrderedValue(value=b"ada", version=2, immutable=True)
+    desk.store.transact(lambda tx: OrderedSpace(ME).set_held(tx, b"name", name))
     found = drained(desk.stream())
     marked = {key: wire.decode_committed_record(record).committed.value for key, record in found[Kind.KEYS]}
-    assert marked == {b"a": OWNED, b"b": b"plain", b"c": OWNED, b"m": OWNED, b"z": OWNED}
+    assert marked == {b"a": OWNED, b"b": b"plain", b"c": OWNED, b"m": OWNED, b"name": b"ada", b"z": OWNED}
     assert list(marked) == sorted(marked)
-    assert found[Kind.VALUES] == [(key, b"7") for key in (b"a", b"c", b"m", b"z")]
+    held = {key: wire.decode_ordered_value(record) for key, record in found[Kind.VALUES]}
+    seven = OrderedValue(value=b"7", version=1)
+    assert held == {**dict.fromkeys((b"a", b"c", b"m", b"z"), seven), b"name": name}
 
 
 def test_values_of_the_first_layout_get_a_record() -> None:
@@ -106,6 +116,21 @@ def test_an_absent_datacenter_is_missing_only_if_it_owns_a_name() -> None:
     stream = desk.stream(absent=(2, 3))
     assert len(drained(stream)[Kind.KEYS]) == 1
     assert stream.missing == ("north",)
+
+
+def test_an_absent_datacenter_whose_names_were_all_taken_over_misses_nothing() -> None:
+    desk = Desk()
+    name = ActorName("ns", "room", "lobby")
+    first = HomeRecord(actor_id=make_id(1, 2, 3), label=3, lease=bytes(16))
+    desk.commit(reservation_key(name), encode(first))
+    desk.commit(home_key(name), encode(replace(first, label=2, epoch=1)), mutable=True)
+    desk.commit(state_key(first.actor_id), b"its state", mutable=True)
+    desk.commit(datacenter_key(3), b"a lease", mutable=True)
+    for absent, missing in (((3,), ()), ((2, 3), ("east",))):
+        stream = desk.stream(absent=absent)
+        kept = [key for key, _ in drained(stream)[Kind.KEYS]]
+        assert kept == [reservation_key(name), home_key(name), state_key(first.actor_id)]
+        assert stream.missing == missing
 
 
 def test_blocks_hold_about_a_mebibyte_and_are_counted() -> None:

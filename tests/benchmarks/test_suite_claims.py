@@ -116,7 +116,7 @@ def test_no_node_may_be_a_hot_spot_and_a_hot_key_must_move_everywhere() -> None:
     hot = some(100.0, nodes=(100, 60, 40))
     assert of((70, 70, 60), 80.0, hot) == [True, True, True]
     assert of((90, 70, 40), 79.0, some(100.0, nodes=(200, 0, 0))) == [False, False, False]
-    assert of((70, 70, 60), 80.0, some(100.0, nodes=(100, 60, 40), faults={"TRYAGAIN": 1}))[2] is False
+    assert of((70, 70, 60), 80.0, some(100.0, nodes=(100, 60, 40), faults={"INDEFINITE": 1}))[2] is False
 
 
 def holding(keys: int, *, p50: float = 1.0, start_s: float = 1.0, memory: int = 100) -> Holding:
@@ -165,7 +165,7 @@ def test_overload_may_refuse_but_not_fail_and_not_drag_on() -> None:
 
     assert claims.overloaded(of(faults={"BUSY": 600})).held
     assert of(faults={"BUSY": 600}).busy_share == 0.75
-    assert not claims.overloaded(of(faults={"TRYAGAIN": 1})).held
+    assert not claims.overloaded(of(faults={"INDEFINITE": 1})).held
     assert not claims.overloaded(of(p50=1001.0)).held
 
 

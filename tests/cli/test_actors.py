@@ -30,7 +30,14 @@ def actor(envoy: str | None = "w-1") -> ActorInfo:
 def test_an_actor_in_words_and_in_json(capsys: Captured) -> None:
     actors.show(actor(), as_json=False, word="created")
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines == ["created: room/lobby is running", "id 7-1", "datacenter eu", "worker w-1", "pool chat"]
+    assert lines == [
+        "created: room/lobby is running",
+        "id 7-1",
+        "datacenter eu",
+        "home epoch 0",
+        "worker w-1",
+        "pool chat",
+    ]
     actors.show(actor(envoy=None), as_json=False, word="found")
     assert "none yet" in capsys.readouterr().out
     actors.show(actor(), as_json=True, word="found")

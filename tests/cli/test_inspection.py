@@ -9,7 +9,7 @@ import pytest
 from epoxy.cli.main import run
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
 from epoxy.model.messages import Inspected
-from epoxy.model.records import Proposal, ProposalId, Vote
+from epoxy.model.records import Expiry, Proposal, ProposalId, Vote
 from tests.client.fake import FakeNode
 
 Captured = pytest.CaptureFixture[str]
@@ -67,3 +67,13 @@ def test_inspect_of_a_key_that_no_replica_has(node: FakeNode, capsys: Captured) 
     assert capsys.readouterr().out.splitlines()[-1] == "No replica that answered has a committed value."
     assert run(["inspect", "k", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["replicas"][1]["datacenter"] == "dc-2"
+
+
+def test_inspect_shows_what_a_value_ends_with(node: FakeNode, capsys: Captured) -> None:
+    timed = msgspec.structs.replace(proposal(4), expiry=Expiry(ttl_ms=1500, since=3))
+    bound = msgspec.structs.replace(proposal(4), expiry=Expiry(ttl_ms=0, since=3, session=bytes(16)))
+    node.inspected = {"key": "k", "replicas": [holding(1, timed), holding(2, bound)]}
+    assert run(["inspect", "k"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "eu, version 4, by 1#abc, ttl 1.5 s since version 3" in lines[1]
+    assert f"eu, version 4, by 1#abc, ends with session {'0' * 32}" in lines[2]

@@ -7,7 +7,7 @@ import pytest
 
 from epoxy.cli import scrub
 from epoxy.cli.main import run
-from epoxy.model.api import ScrubReport
+from epoxy.model.api_scrub import ScrubReport
 from tests.client.fake import FakeNode
 
 Captured = pytest.CaptureFixture[str]

@@ -27,7 +27,15 @@ def test_a_file_that_is_no_transaction_is_one_line(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_what_was_seen_read_and_done(succeeded: bool, capsys: pytest.CaptureFixture[str]) -> None:
     asked = txn_json.decode_txn(TRANSFER)
-    result = TxnResult(succeeded=succeeded, seen=(b"7",), results=(Done(value=b"7"),), reads=(None,), latency_ms=1.5)
+    result = TxnResult(
+        succeeded=succeeded,
+        seen=(b"7",),
+        results=(Done(value=b"7"),),
+        reads=(None,),
+        latency_ms=1.5,
+        seen_versions=(4,),
+        read_versions=(0,),
+    )
     transactions.tell_words(asked, result)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     head, operation = ("done", "put acct/a") if succeeded else ("the compares did not hold", "delete acct/b")

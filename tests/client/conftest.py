@@ -18,3 +18,9 @@ def node() -> Iterator[FakeNode]:
 def nodes() -> Iterator[list[FakeNode]]:
     with ExitStack() as stack:
         yield [stack.enter_context(FakeNode()) for _ in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers in this process must not end it: a busy machine may well stand still for as long as their leases."""
+    monkeypatch.setattr("epoxy.client.worker.Worker.watched", False)

@@ -38,9 +38,12 @@ STATUS = {
 
 
 class Held(msgspec.Struct):
+    """`ttl`: the time to live that it was given, in milliseconds. It does not end by itself."""
+
     value: bytes | None
     version: int
     mutable: bool
+    ttl: int | None = None
 
 
 Misdeed = Callable[["Handler"], None]
@@ -121,6 +124,8 @@ class FakeNode:
         self.verdict: tuple[int, object] = (202, {"wanted": [1, 2, 3], "epoch": 2, "queued": False})
         self.probe: tuple[int, object] = (200, {})
         """What it hears of a node that is to be added."""
+        self.sessions: dict[str, int] = {}
+        """Times to live, by id."""
         self.events: list[bytes] = []
         self.changes_later: list[tuple[bytes, Held]] = []
         self._server = FakeServer(("127.0.0.1", 0), Handler)
@@ -148,6 +153,8 @@ class FakeNode:
             self.page(request, query)
         elif path == "/v2/changes":
             self.changes(request, query)
+        elif path.startswith("/v2/sessions"):
+            self.session(request, path.removeprefix("/v2/sessions").removeprefix("/"), query)
         elif path == "/v2/status":
             request.reply(200, msgspec.json.encode(self.status), "application/json")
         elif path == "/v2/scrub":
@@ -183,10 +190,21 @@ class FakeNode:
             body = b"" if same else held.value
             request.reply(200 if same else 409, body, Epoxy_Mine=False, Epoxy_Path="local", **more, **about(held))
             return
-        self.write(request, key, query, request.body, mutable=query["mode"] == "put")
+        if query.get("session", "") not in ("", *self.sessions):
+            request.error(409, "no_session")
+        elif query.get("if_absent") == "true" and held is not None and held.value is not None:
+            refuse(request, held, "exists")
+        else:
+            self.write(request, key, query, request.body, mutable=query["mode"] == "put")
 
     def patch(self, request: Handler, key: bytes, query: dict[str, str]) -> None:
         held = self.kv.get(key)
+        if "add" not in query:
+            if held is None or held.value is None:
+                request.error(404, "not_found", **about(held))
+            else:
+                self.write(request, key, query, held.value, mutable=True)
+            return
         number = integer_of(held.value if held is not None else None)
         value = b"%d" % (number + int(query["add"])) if number is not None else b""
         if held is not None and held.mutable and integer_of(value) is None:
@@ -219,13 +237,24 @@ class FakeNode:
             refuse(request, held, "version_mismatch")
         else:
             fresh = held is None or held.value is None
-            self.kv[key] = Held(value, version + 1, mutable)
+            self.kv[key] = Held(value, version + 1, mutable, int(query.get("ttl", 0)) or None)
             made = 201 if fresh and value is not None else 200
             more: dict[str, Any] = about(self.kv[key])
             if query.get("returning") == "true" and held is not None and held.value is not None:
                 body = held.value
                 more["Epoxy_Previous_Version"] = held.version
             request.reply(made, body, Epoxy_Mine=True, Epoxy_Path="fast", **more)
+
+    def session(self, request: Handler, name: str, query: dict[str, str]) -> None:
+        if request.command == "POST":
+            name = f"{len(self.sessions):032x}"
+            self.sessions[name] = int(query["ttl"])
+        if name not in self.sessions:
+            request.error(404, "no_session")
+            return
+        ttl = self.sessions[name] if request.command != "DELETE" else self.sessions.pop(name)
+        told = {"session": name, "ttl": ttl, "remaining": ttl}
+        request.reply(201 if request.command == "POST" else 200, msgspec.json.encode(told), "application/json")
 
     def page(self, request: Handler, query: dict[str, str]) -> None:
         asked = parse_qs(urlsplit(request.path).query, keep_blank_values=True, encoding="latin-1")
@@ -256,7 +285,10 @@ def refuse(request: Handler, held: Held | None, code: str) -> None:
 
 
 def about(held: Held | None) -> dict[str, Any]:
-    return {"Epoxy_Version": held.version, "Epoxy_Mutable": held.mutable} if held is not None else {}
+    if held is None:
+        return {}
+    told: dict[str, Any] = {"Epoxy_Version": held.version, "Epoxy_Mutable": held.mutable}
+    return told if held.ttl is None or held.value is None else told | {"Epoxy_Ttl": held.ttl}
 
 
 def record(key: bytes, held: Held) -> dict[str, object]:

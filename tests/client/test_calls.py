@@ -217,7 +217,7 @@ def test_changes_without_following_end(node: FakeNode, client_type: Any) -> None
         (lambda c: c.txn(), "names at least one key"),
         (lambda c: c.txn(then=["k"]), "and Put, Add, Delete and Get, not str"),
         (lambda c: c.txn(compares=[Put(key=b"k", value=b"v")]), "has Compares, .* not Put"),
-        (lambda c: c.txn(compares=[Compare(key=b"k")]), "says what the key may hold: values, or absent"),
+        (lambda c: c.txn(compares=[Compare(key=b"k")]), "says what the key may hold: values, a version, or absent"),
         (lambda c: c.txn(then=[Add(key=b"k", amount=1 << 63)]), "an amount is at most 9223372036854775807"),
         (lambda c: c.get(b"k", read="eventual"), "there are: optimistic, skip_cache, linearizable"),
         (lambda c: c.page(limit=0), "a page has 1 to 1,000 keys"),

@@ -59,8 +59,13 @@ def test_a_transaction_is_one_moment(three: Cluster, client_type: Any, tmp_path:
         again = client.txn(compares=[Compare(key=a, values=(b"10",))], then=[Delete(key=a)], otherwise=[Get(key=b)])
         assert (again.succeeded, again.seen, again.results[0].value) == (False, (b"7",), b"3")
         assert client.get(a, read="linearizable") == b"7"
+        version = client.put(a, b"1").version
+        assert other.put(a, b"2", if_version=version).version == version + 1
+        with pytest.raises(epoxy.VersionMismatch):
+            client.put(a, b"3", if_version=version)
+        assert client.add(a, 5).number == 7
         with pytest.raises(epoxy.InvalidRequest, match="wrong_engine"):
-            client.put(a, b"1")
+            client.reserve(a, b"mine")
         with pytest.raises(epoxy.InvalidRequest, match="at least one key"):
             client.txn()
     file = tmp_path / "txn.json"

@@ -4,26 +4,40 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
-from epoxy.client.envoy_protocol import DRAIN_MS, STOP_MS, WELCOME_MS, Ended, EnvoyProtocol, WorkerRefused
-from epoxy.client.hosted import Request
-from epoxy.model.actors import ActorRequest as Asked
-from epoxy.model.actors import (
+from epoxy.client.envoy_protocol import (
+    CLEAN_UP_MS,
+    DRAIN_MS,
+    STOP_MS,
+    WELCOME_MS,
+    Ended,
+    EnvoyProtocol,
+    WorkerRefused,
+)
+from epoxy.client.hosted.link import ActorLink, Ending, ToActor
+from epoxy.model.envoy_messages import ActorRequest as Asked
+from epoxy.model.envoy_messages import (
+    AlarmDue,
+    AskAnswer,
     Draining,
     EnvoyHello,
     FromEnvoy,
     Goodbye,
     Held,
+    Opened,
     Ping,
     Pong,
     Rejected,
     Response,
     Running,
+    Saved,
     Start,
     Stop,
     Stopped,
     Welcome,
 )
+from epoxy.model.exchanges import Credit, HeldSocket, Piece, RequestHead, Reset
 from tests.protocol.placement.bench import Clock
 
 WELCOME = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=800)
@@ -32,13 +46,21 @@ WELCOME = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=800)
 class Code:
     """An actor's code that ends when the test says so."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, link: ActorLink, ended: Ended) -> None:
+        self.link = link
         self.ended = ended
-        self.asked: list[Request] = []
+        self.asked: list[ToActor] = []
         self.told: list[str] = []
+        self.connections: list[str] = []
 
-    def ask(self, request: Request) -> None:
-        self.asked.append(request)
+    def heard(self, message: ToActor) -> None:
+        self.asked.append(message)
+
+    def connected(self) -> None:
+        self.connections.append("connected")
+
+    def lost(self) -> None:
+        self.connections.append("lost")
 
     def finish(self) -> None:
         self.told.append("finish")
@@ -54,13 +76,15 @@ class World:
         self.codes: list[Code] = []
         self.drops = 0
         self.left = 0
+        self.ended: list[str] = []
         hello = EnvoyHello(namespace="n", pool="p", envoy_key="w")
         self.protocol = EnvoyProtocol(hello, self.clock, self._begin, self._leave)
+        self.protocol.end_process = self.ended.append
 
-    def _begin(self, start: Start, ended: Ended) -> Code | None:
+    def _begin(self, start: Start, link: ActorLink, ended: Ended) -> Code | None:
         if start.name == "unknown":
             return None
-        self.codes.append(Code(ended))
+        self.codes.append(Code(link, ended))
         return self.codes[-1]
 
     def _leave(self) -> None:
@@ -108,7 +132,7 @@ def test_pings_come_by_their_own_timer_however_much_else_is_said(world: World) -
     before = [word for word in world.said if isinstance(word, Ping)]
     for number in range(2_000):
         world.protocol.heard(Asked(request_id=number, actor_id="a", generation=1, body=b"hi"))
-        world.codes[0].asked.pop().respond(b"ho")
+        world.codes[0].link.send(Response(request_id=number, body=b"ho"))
         world.clock.advance(1)
         world.protocol.heard(Pong(sent_ms=int(world.clock.now_ms())))
     pings = [word.sent_ms for word in world.said if isinstance(word, Ping)]
@@ -153,7 +177,7 @@ def test_what_waited_for_a_clean_up_does_not_begin_after_the_lease(world: World)
     world.start()
     world.start(generation=2)
     world.clock.time_ms += 5_000
-    world.codes[0].ended(True)
+    world.codes[0].ended(Ending(failed=True))
     assert len(world.codes) == 1
 
 
@@ -185,7 +209,7 @@ def test_a_generation_waits_for_the_one_before_it(world: World) -> None:
     world.start(generation=2)
     world.start(generation=1)
     assert world.take()[1:] == [running(1)], "not said of one that is on its way out"
-    world.codes[0].ended(True)
+    world.codes[0].ended(Ending(failed=True))
     assert world.take() == [cancelled(1), running(2)]
     assert [each.generation for each in world.protocol.hosted] == [2]
 
@@ -196,7 +220,7 @@ def test_a_generation_that_is_stopped_while_it_waits_is_told_of_when_the_one_bef
     world.take()
     world.protocol.heard(Stop(actor_id="a", generation=2))
     assert world.take() == []
-    world.codes[0].ended(True)
+    world.codes[0].ended(Ending(failed=True))
     assert world.take() == [cancelled(1), Stopped(actor_id="a", generation=2)]
     assert len(world.codes) == 1
 
@@ -211,10 +235,58 @@ def test_the_next_actor_of_a_name_waits_for_the_one_before_it_too(world: World) 
     world.protocol.heard(Stop(actor_id="b", generation=1))
     assert world.take() == []
     world.protocol.heard(other)
-    world.codes[0].ended(True)
+    world.codes[0].ended(Ending(failed=True))
     assert world.take() == [cancelled(1), Running(actor_id="b", generation=1)]
     world.protocol.heard(Stop(actor_id="a", generation=1))
     assert world.take() == [Stopped(actor_id="a", generation=1)]
+
+
+def cancel_by(world: World, how: str) -> None:
+    if how == "successor":
+        world.protocol.welcome = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=3_600_000)
+        world.start(generation=2)
+    elif how == "fence":
+        world.clock.advance(WELCOME.lost_after_ms + 1)
+    else:
+        world.protocol.drain()
+        world.protocol.drain()
+
+
+@pytest.mark.parametrize("how", ["successor", "fence", "leaving"])
+def test_code_that_goes_on_after_it_was_cancelled_ends_the_process(world: World, how: str) -> None:
+    world.start()
+    cancel_by(world, how)
+    world.clock.advance(CLEAN_UP_MS - 1)
+    assert (world.codes[0].told[:1], world.ended) == (["cancel"], [])
+    world.clock.advance(1)
+    assert world.ended == ["actor room/k was cancelled 10 s ago, its end is waited for, and it goes on"]
+
+
+@pytest.mark.parametrize("how", ["successor", "fence", "leaving"])
+def test_code_that_ends_in_time_does_not_end_the_process(world: World, how: str) -> None:
+    world.start()
+    cancel_by(world, how)
+    world.clock.advance(CLEAN_UP_MS - 1)
+    world.codes[0].ended(Ending(failed=True))
+    world.clock.advance(CLEAN_UP_MS)
+    assert world.ended == []
+
+
+def test_planted_without_the_deadline_code_goes_on_for_ever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EnvoyProtocol, "_insist", lambda _protocol, _held: None)
+    with pytest.raises(AssertionError):
+        test_code_that_goes_on_after_it_was_cancelled_ends_the_process(world, "fence")
+
+
+def test_a_stop_has_the_deadline_too(world: World) -> None:
+    """The node waits for it: it moves the actor, or the name may be made anew."""
+    world.protocol.welcome = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=3_600_000)
+    world.start()
+    world.protocol.heard(Stop(actor_id="a", generation=1))
+    world.clock.advance(STOP_MS + CLEAN_UP_MS - 1)
+    assert (world.codes[0].told, world.ended) == (["finish", "cancel"], [])
+    world.clock.advance(1)
+    assert len(world.ended) == 1
 
 
 def test_a_stop_is_patient_for_a_while(world: World) -> None:
@@ -256,7 +328,7 @@ def test_a_drain_ends_when_the_actors_have_ended(world: World, how: str) -> None
     ends[how]()
     assert (world.take(), world.left) == ([], 0)
     assert world.codes[0].told == ([] if how == "moved" else ["cancel"])
-    world.codes[0].ended(False)
+    world.codes[0].ended(Ending())
     assert (world.take()[-1], world.left) == (Goodbye(), 1)
     world.start(generation=2)
     assert len(world.codes) == 1, "nothing is begun any more"
@@ -273,7 +345,7 @@ def test_a_worker_that_leaves_connects_again_while_its_actors_clean_up(world: Wo
     world.connect()
     assert Draining() in world.take()
     world.start(generation=2)
-    world.codes[0].ended(True)
+    world.codes[0].ended(Ending(failed=True))
     assert (len(world.codes), world.take()[-1], world.protocol.departed) == (1, Goodbye(), True)
 
 
@@ -281,3 +353,58 @@ def test_a_refusal_ends_the_worker_unless_it_may_try_again(world: World) -> None
     world.protocol.heard(Rejected(message="later", expired=True))
     with pytest.raises(WorkerRefused, match="the node refused this worker: the key is in use"):
         world.protocol.heard(Rejected(message="the key is in use"))
+
+
+def test_what_comes_for_an_actor_reaches_it_and_no_other_generation(world: World) -> None:
+    world.start()
+    (code,) = world.codes
+    saved = Saved(actor_id="a", generation=1, number=1, version=2)
+    opened = Opened(stream=5, actor_id="a", generation=1, head=RequestHead())
+    due = AlarmDue(actor_id="a", generation=1, at_ms=3)
+    messages: tuple[Saved | Opened | AlarmDue, ...] = (saved, opened, due)
+    for message in messages:
+        world.protocol.heard(message)
+        world.protocol.heard(replace(message, generation=2))
+    assert code.asked == [saved, opened, due]
+    assert world.take()[-1] == Reset(stream=5, reason="the actor is not here any more", refused=True)
+    world.protocol.heard(Piece(stream=5))
+    assert len(code.asked) == 3, "the actor did not open it"
+    code.link.open(5)
+    call = code.link.new_call()
+    more: tuple[ToActor, ...] = (Piece(stream=5), Credit(stream=5, amount=1), Reset(stream=5), AskAnswer(call=call))
+    for each in more:
+        world.protocol.heard(each)
+        assert code.asked[-1] == each
+    code.ended(Ending())
+    code.link.send(Response(request_id=1))
+    world.protocol.heard(Piece(stream=5))
+    world.protocol.heard(AskAnswer(call=call))
+    assert world.take() == [Stopped(actor_id="a", generation=1)], "nothing of it leaves behind its end"
+    assert len(code.asked) == 7
+
+
+def test_actors_learn_of_their_connection(world: World) -> None:
+    world.start()
+    world.protocol.closed()
+    world.connect()
+    assert world.codes[0].connections == ["lost", "connected"]
+
+
+def test_an_actor_that_is_fenced_is_cancelled_and_its_end_waited_for(world: World) -> None:
+    world.start()
+    world.take()
+    world.codes[0].link.interrupt()
+    assert world.codes[0].told == ["cancel"]
+    world.codes[0].ended(Ending(asleep=True))
+    assert world.take() == [cancelled(1)], "whatever else it was about to do"
+
+
+def test_how_an_actor_ended_is_told(world: World) -> None:
+    held = HeldSocket(stream=1, head=RequestHead(upgrade=True))
+    for generation, ending in enumerate((Ending(asleep=True, sockets=(held,)), Ending(destroyed=True)), 1):
+        world.start(generation)
+        world.take()
+        world.codes[-1].ended(ending)
+        (told,) = world.take()
+        assert isinstance(told, Stopped)
+        assert (told.asleep, told.sockets, told.destroyed) == (ending.asleep, ending.sockets, ending.destroyed)

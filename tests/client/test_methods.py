@@ -12,7 +12,7 @@ from epoxy.model.errors import InvalidRequest
 WRITES = ("reserve", "put", "add", "delete", "txn", "change_members")
 CALLS = (*WRITES, "get", "read", "page", "status", "members", "inspect")
 
-PUT = ["key", "value", "if_version", "returning", "timeout"]
+PUT = ["key", "value", "if_version", "if_absent", "ttl", "keep_ttl", "session", "returning", "timeout"]
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from epoxy import AccessRefused, Forbidden, InvalidRequest, QuotaExceeded, Unauthenticated, Unavailable
+from epoxy import (
+    AccessRefused,
+    Forbidden,
+    ImmutableKey,
+    InvalidRequest,
+    KeyExists,
+    QuotaExceeded,
+    Unauthenticated,
+    Unavailable,
+    WriteConflict,
+)
 from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import fail
 
@@ -43,3 +53,12 @@ def test_a_quota_says_when_to_come_again(said: dict[str, str], expected: float |
     with pytest.raises(QuotaExceeded) as caught:
         fail(refusal(429, "quota_requests", **said), writes=True)
     assert caught.value.retry_after_s == expected
+
+
+@pytest.mark.parametrize(("mutable", "expected"), [("true", KeyExists), ("false", ImmutableKey)])
+def test_a_reserved_name_is_none_that_becomes_free_by_waiting(mutable: str, expected: type[WriteConflict]) -> None:
+    headers = {"epoxy-error": "exists", "epoxy-version": "1", "epoxy-mutable": mutable}
+    with pytest.raises(expected) as caught:
+        fail(HttpResponse(status=409, headers=headers, body=b"theirs"), writes=True)
+    assert isinstance(caught.value, WriteConflict)
+    assert (caught.value.value, caught.value.version) == (b"theirs", 1)

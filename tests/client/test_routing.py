@@ -21,6 +21,7 @@ from epoxy import (
     UnexpectedAnswer,
 )
 from epoxy.client import responses, routing
+from epoxy.client.actor_calls import Which
 from epoxy.client.routing import Fleet, fleet_of
 from epoxy.testing import free_ports
 from tests.client.both import BOTH
@@ -145,6 +146,25 @@ def test_a_read_always_goes_on(nodes: list[FakeNode], client_type: Any, misdeed:
     assert (len(first.requests), len(second.requests), len(third.requests)) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("misdeed", [hang_up, problem(503, "consensus_failed", definite=False)])
+@pytest.mark.parametrize("key", ["", "once"])
+def test_a_request_with_an_idempotency_key_goes_on_and_says_that_it_may_have_been_carried_out(
+    nodes: list[FakeNode], misdeed: Misdeed, key: str
+) -> None:
+    first, second, _ = nodes
+    first.misdeeds.append(misdeed)
+    second.misdeeds.append(problem(503, "unavailable", definite=True))
+    with Client(first.url, second.url) as client, pytest.raises(OutcomeUnknown):
+        client.actors.request(Which(name="room", key="x"), b"", idempotency_key=key)
+    assert (len(first.requests), len(second.requests)) == (1, 1 if key else 0)
+
+
+def test_a_request_with_an_idempotency_key_that_no_node_took_was_not_carried_out(nodes: list[FakeNode]) -> None:
+    nodes[0].misdeeds.append(problem(503, "unavailable", definite=True))
+    with Client(nodes[0].url) as client, pytest.raises(Unavailable):
+        client.actors.request(Which(name="room", key="x"), b"", idempotency_key="once")
+
+
 @both
 def test_a_mistake_of_ours_is_not_tried_elsewhere(nodes: list[FakeNode], client_type: Any) -> None:
     first, second, _ = nodes
@@ -261,6 +281,26 @@ def test_a_node_out_of_reach_comes_last_for_a_while() -> None:
     fleet.out_of_reach(a, 10.0)
     assert fleet.in_order(10.5) == [b, a]
     assert fleet.in_order(10.0 + routing.COOLDOWN_S) == [a, b]
+
+
+def test_a_node_that_did_not_answer_comes_last_from_the_next_call_on() -> None:
+    """However long the call was: its time limit may be longer than that while."""
+    fleet = fleet_of(["http://a:1", "http://b:1"])
+    a, b = fleet.nodes
+    fleet.was_silent(a)
+    assert fleet.in_order(100.0) == [b, a]
+    assert fleet.in_order(100.0 + routing.COOLDOWN_S) == [a, b]
+
+
+@pytest.mark.parametrize("client_type", BOTH)
+def test_a_write_that_was_not_answered_is_followed_by_one_elsewhere(nodes: list[FakeNode], client_type: Any) -> None:
+    """So a lock is renewed at another node, if the nearest one hangs."""
+    nodes[0].misdeeds.append(hang_up)
+    with client_type(*[node.url for node in nodes[:2]]) as client:
+        with pytest.raises(OutcomeUnknown):
+            client.put(b"k", b"1")
+        client.put(b"k", b"2")
+    assert (nodes[0].kv, nodes[1].kv[b"k"].value) == ({}, b"2")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -18,9 +19,12 @@ from websockets.http11 import Request as Upgrade
 from websockets.http11 import Response as Refusal
 
 from epoxy import Forbidden, Unauthenticated
+from epoxy.client import outbox
 from epoxy.client import worker as module
-from epoxy.envoy import Actor, Request, Worker
-from epoxy.model.actors import Response
+from epoxy.client.hosted import ActorCode
+from epoxy.codec.envoy_frames import batch, from_envoy, text_frame
+from epoxy.envoy import Actor, Worker
+from epoxy.model.envoy_messages import ActorRequest, FromEnvoy, Stop
 from epoxy.testing import free_ports
 
 PATIENCE_S = 60.0
@@ -29,15 +33,33 @@ WELCOME = {"type": "welcome", "datacenter": "dc", "ping_every_ms": 20, "lost_aft
 
 START = {"type": "start", "actor_id": "01aa", "generation": 1, "namespace": "n", "name": "room", "key": "x"}
 
-STOPPED = {"type": "stopped", "actor_id": "01aa", "generation": 1, "failed": False, "cancelled": False}
+STOPPED = {"type": "stopped", "actor_id": "01aa", "generation": 1, "failed": False, "cancelled": False} | {
+    "asleep": False,
+    "sockets": [],
+    "destroyed": False,
+}
 
 Script = Callable[[ServerConnection, Worker], Awaitable[None]]
+
+
+UNREAD: "WeakKeyDictionary[ServerConnection, list[FromEnvoy]]" = WeakKeyDictionary()
+"""Of batches that were received."""
+
+
+async def any_word(socket: ServerConnection) -> dict[str, Any]:
+    unread = UNREAD.setdefault(socket, [])
+    while not unread:
+        frame = await asyncio.wait_for(socket.recv(), PATIENCE_S)
+        assert isinstance(frame, bytes)
+        unread += from_envoy.read(frame, text=False)
+    word: dict[str, Any] = json.loads(text_frame(unread.pop(0)))
+    return word
 
 
 async def heard(socket: ServerConnection) -> dict[str, Any]:
     """The next word that is not a ping."""
     while True:
-        word: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
+        word = await any_word(socket)
         if word["type"] != "ping":
             return word
 
@@ -90,14 +112,14 @@ async def begin(socket: ServerConnection, worker: Worker) -> None:
     await socket.send(json.dumps(WELCOME))
     await socket.send(json.dumps(START))
     assert (await heard(socket))["type"] == "running"
-    assert len(worker.actors) == 1
+    assert [each.datacenter for each in worker.actors] == ["dc"]
 
 
 def test_what_it_runs_is_said_again_and_what_ends_before_the_welcome_is_told() -> None:
     async def again(socket: ServerConnection, worker: Worker) -> None:
         hello = await heard(socket)
         assert [(each["actor_id"], each["generation"]) for each in hello["running"]] == [("01aa", 1)]
-        worker.actors[0].cancel()
+        worker.actors[0]._task.cancel()
         told = await heard(socket)
         assert told == STOPPED | {"failed": True}
         assert not worker.connected.is_set()
@@ -130,7 +152,7 @@ def test_a_busy_worker_pings() -> None:
             await socket.send(json.dumps(asked(1, b"hi")))
             answered = False
             while not answered:
-                word = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
+                word = await any_word(socket)
                 answered, pings = word["type"] == "response", pings + (word["type"] == "ping")
 
     play(story)
@@ -139,6 +161,45 @@ def test_a_busy_worker_pings() -> None:
 def asked(number: int, body: bytes) -> dict[str, Any]:
     encoded = base64.b64encode(body).decode()
     return {"type": "request", "request_id": number, "actor_id": "01aa", "generation": 1, "body": encoded}
+
+
+def test_a_batch_of_its_node_is_taken_in_order() -> None:
+    async def story(socket: ServerConnection, worker: Worker) -> None:
+        await begin(socket, worker)
+        stops = [Stop(actor_id=f"{number:02x}", generation=1) for number in range(2, 20)]
+        await socket.send(batch(stops))
+        assert [(await heard(socket))["actor_id"] for _ in stops] == [stop.actor_id for stop in stops]
+
+    play(story)
+
+
+def test_a_worker_that_cannot_send_gives_up_the_connection_and_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left out silently."""
+
+    async def story(socket: ServerConnection, worker: Worker) -> None:
+        await begin(socket, worker)
+        monkeypatch.setattr(outbox, "MAX_BYTES", 100)
+        await socket.send(json.dumps(asked(1, b"x" * 200)))
+        await socket.wait_closed()
+        monkeypatch.undo()
+
+    async def again(socket: ServerConnection, _: Worker) -> None:
+        assert len((await heard(socket))["running"]) == 1, "its actor went on"
+
+    play(story, again)
+    assert "the connection is given up: " in caplog.text
+
+
+def test_another_worker_like_one_has_its_code_and_other_settings() -> None:
+    one = Worker("http://127.0.0.1:9", pool="chat", slots=3, key="one")
+    code = one.actor("room")(at_once)
+    other = one.like("http://127.0.0.1:10", key="other", version=2)
+    hello = other._protocol.hello
+    assert (hello.pool, hello.slots, hello.envoy_key, hello.version) == ("chat", 3, "other", 2)
+    assert (other._codes, other._address) == ({"room": ActorCode(code)}, "ws://127.0.0.1:10/v2/envoys/connect")
+    assert one._protocol.hello.version == 1
 
 
 def test_a_new_generation_waits_until_the_old_one_has_cleaned_up() -> None:
@@ -184,13 +245,12 @@ def test_what_waits_when_an_actor_ends_was_not_seen() -> None:
     async def story(socket: ServerConnection, worker: Worker) -> None:
         await begin(socket, worker)
         (actor,) = worker.actors
-        request = Request(5, b"", told.append)
-        actor.ask(request)
-        actor.cancel()
+        actor._task.heard(ActorRequest(request_id=5, actor_id="01aa", generation=1, body=b""))
+        actor._task.cancel()
+        told = await heard(socket)
+        assert (told["request_id"], told["error"], told["refused"]) == (5, True, True)
         assert (await heard(socket))["type"] == "stopped"
-        assert [(each.request_id, each.error, each.refused) for each in told] == [(5, True, True)]
 
-    told: list[Response] = []
     play(story, cleaned_up=clean_up)
 
 

@@ -108,8 +108,8 @@ def judge(form: Format, data: bytes) -> str:
 
 
 def examples() -> dict[str, list[bytes]]:
-    """Golden encodings by format, those of format 2 among them."""
-    golden = [*read_golden().items(), *EARLIER.items()]
+    """Golden encodings by format, those of earlier formats among them."""
+    golden = [*read_golden().items(), *[pair for earlier in EARLIER.values() for pair in earlier.items()]]
     return {name: [data for case, data in golden if case.split()[0] == name] for name in FORMATS}
 
 

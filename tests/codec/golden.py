@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.frames import PeerRequest, PeerResponse
@@ -106,12 +108,14 @@ from epoxy.model.records import (
     LEGACY_PROPOSAL_ID,
     ChangelogEntry,
     CommittedRecord,
+    Expiry,
+    ExpiryEntry,
     Proposal,
     ProposalId,
     Settled,
     Vote,
 )
-from epoxy.model.transactions import Add, Compare, Delete, Get, Put, Txn
+from epoxy.model.transactions import Add, Compare, Delete, Expire, Get, Import, OrderedValue, Put, Txn
 
 NOTHING = Stretch(until=None, count=0, digest=bytes(16))
 
@@ -128,6 +132,19 @@ FOLD = Proposal(
     proposal_id=ProposalId(200, 1),
     folded=(WRITER, ProposalId(200, 2)),
     proposer=3,
+)
+SESSION = bytes(range(16))
+LEASED = Proposal(value=b"v", version=7, mutable=True, proposal_id=WRITER, expiry=Expiry(ttl_ms=30_000, since=5))
+OF_A_SESSION = replace(LEASED, expiry=Expiry(ttl_ms=0, since=5, session=SESSION))
+PUT = CarriedWrite(
+    proposal_id=WRITER,
+    floor=0,
+    value=b"v",
+    mutable=True,
+    if_version=None,
+    returning=False,
+    amount=None,
+    negative=False,
 )
 LINEAGE = (Settled(299, WRITER), Settled(298, ProposalId(200, 2), (WRITER,)))
 IDENTITY = 0x0102030405060708
@@ -159,6 +176,16 @@ TRANSFER = Command(
         ),
     )
 )
+HANDED_OVER = Command(
+    txns=(
+        Txn(
+            compares=(Compare(key=b"a", version=3),),
+            then=(Put(key=b"a", value=b"v", ttl_ms=1000), Expire(key=b"b", version=5)),
+            imports=(Import(key=b"a", held=OrderedValue(value=b"u", version=3, expiry=Expiry(ttl_ms=10, since=2))),),
+        ),
+    ),
+    versioned=False,
+)
 NOP = OrderedCommit(id=SLOT, command=None, deps=Deps())
 
 VALUES: dict[str, Any] = {
@@ -181,6 +208,7 @@ VALUES: dict[str, Any] = {
     "request accept": Accept(key=b"k", epoch=5, ballot=fast_ballot(2), proposal=FIRST),
     "request commit-tombstone": Commit(key=b"k1", epoch=5, proposal=TOMBSTONE),
     "request commit-fold": Commit(key=b"k", epoch=5, proposal=FOLD),
+    "request commit-expiry": Commit(key=b"k", epoch=5, proposal=LEASED),
     "request read": Read(key=b"k", epoch=128),
     "request update-config": UpdateConfig(config=JOINT),
     "request inspect": Inspect(key=b"k"),
@@ -211,6 +239,18 @@ VALUES: dict[str, Any] = {
                 amount=5,
                 negative=True,
             ),
+        ),
+    ),
+    "request carry-expiries": Carry(
+        key=b"k",
+        epoch=5,
+        sender=IDENTITY,
+        receiver=IDENTITY,
+        number=4,
+        writes=(
+            replace(PUT, if_absent=True, ttl_ms=30_000),
+            replace(PUT, value=None, touch=True, session=SESSION),
+            replace(PUT, keep_expiry=True),
         ),
     ),
     "request carry-answers": CarryAnswers(
@@ -298,16 +338,20 @@ VALUES: dict[str, Any] = {
     "committed_record lineage": CommittedRecord(
         committed=TOMBSTONE, lineage=(Settled(299, WRITER), Settled(298, ProposalId(200, 2)))
     ),
+    "committed_record session": CommittedRecord(committed=OF_A_SESSION),
     "committed_record legacy": CommittedRecord(committed=LEGACY),
     "ballot none": NO_BALLOT,
     "ballot classic": Ballot(2, 64),
     "vote fast": VOTE,
     "cached tombstone": TOMBSTONE,
     "changelog_entry first": ChangelogEntry(key=b"k", committed=FIRST),
+    "expiry_entry leased": ExpiryEntry(version=7, home=2, expiry=Expiry(ttl_ms=30_000, since=5)),
     "config joint": JOINT,
     "progress copied": Progress(store=IDENTITY, cursor=STAMP, copied=True),
     "progress half-way": Progress(store=IDENTITY, cursor=NO_STAMP, after=b"k"),
     "command transfer": TRANSFER,
+    "command handed-over": HANDED_OVER,
+    "ordered_value kept": OrderedValue(value=b"v", version=7, immutable=True),
     "instance_state voted-nop": InstanceState(
         phase=Phase.ACCEPTED, ballot=Ballot(1, 3), accepted=Ballot(1, 3), nop=True, deps=Deps(), initial=None
     ),

@@ -5,10 +5,12 @@ among the draws.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.codec import wire
 from epoxy.model.ballot import FIRST_CLASSIC_COUNTER, NO_BALLOT, Ballot
@@ -119,15 +121,19 @@ from epoxy.model.records import (
     LINEAGE_LENGTH,
     MAX_FOLD_WRITES,
     MAX_KEY_BYTES,
+    MAX_TTL_MS,
     MAX_VALUE_BYTES,
+    SESSION_ID_BYTES,
     ChangelogEntry,
     CommittedRecord,
+    Expiry,
+    ExpiryEntry,
     Proposal,
     ProposalId,
     Settled,
     Vote,
 )
-from epoxy.model.transactions import MOST, Add, Compare, Delete, Get, Operation, Put, Txn
+from epoxy.model.transactions import MOST, Add, Compare, Delete, Expire, Get, Import, Operation, OrderedValue, Put, Txn
 
 MAX_U64 = (1 << 64) - 1
 
@@ -150,6 +156,14 @@ proposal_ids = st.builds(ProposalId, uints, u64s)
 folds = st.just(()) | st.lists(proposal_ids, max_size=MAX_FOLD_WRITES - 1).map(tuple)
 
 
+ttls = st.integers(1, 100) | st.integers(1, MAX_TTL_MS) | st.just(MAX_TTL_MS)
+sessions = st.binary(min_size=SESSION_ID_BYTES, max_size=SESSION_ID_BYTES)
+expiries = st.builds(Expiry, ttl_ms=ttls, since=uints) | st.builds(
+    Expiry, ttl_ms=st.just(0), since=uints, session=sessions
+)
+expiry_entries = st.builds(ExpiryEntry, version=uints, home=uints, expiry=expiries)
+
+
 @st.composite
 def proposals(draw: st.DrawFn, versions: st.SearchStrategy[int] = uints) -> Proposal:
     value = draw(st.one_of(st.none(), values))
@@ -163,6 +177,7 @@ def proposals(draw: st.DrawFn, versions: st.SearchStrategy[int] = uints) -> Prop
         proposal_id=draw(proposal_ids),
         folded=folded[: max(0, version - 1)],
         proposer=draw(st.just(0) | uints),
+        expiry=draw(st.none() | expiries) if mutable and value is not None else None,
     )
 
 
@@ -208,20 +223,36 @@ small = st.binary(max_size=40)
 operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(Get, key=keys),
     st.builds(Put, key=keys, value=small),
+    st.builds(Put, key=keys, value=small, ttl_ms=st.integers(1, MAX_TTL_MS)),
+    st.builds(Put, key=keys, value=small, session=st.binary(min_size=16, max_size=16)),
+    st.builds(Put, key=keys, value=small, keep_expiry=st.just(True)),
     st.builds(Delete, key=keys),
-    st.builds(Add, key=keys, amount=st.integers(0, MOST), negative=st.booleans()),
+    st.builds(
+        Add,
+        key=keys,
+        amount=st.integers(0, MOST),
+        negative=st.booleans(),
+        ttl_ms=st.integers(0, MAX_TTL_MS),
+    ),
+    st.builds(Expire, key=keys, version=uints),
 )
-compares = st.builds(
-    Compare, key=keys, values=st.lists(small, min_size=1, max_size=2).map(tuple), absent=st.booleans()
-) | st.builds(Compare, key=keys, absent=st.just(True))
+ordered_values = st.builds(OrderedValue, value=st.none() | small, version=uints, immutable=st.booleans()) | st.builds(
+    OrderedValue, value=small, version=uints, expiry=expiries
+)
+compares = (
+    st.builds(Compare, key=keys, values=st.lists(small, min_size=1, max_size=2).map(tuple), absent=st.booleans())
+    | st.builds(Compare, key=keys, absent=st.just(True))
+    | st.builds(Compare, key=keys, version=uints)
+)
 txns = st.builds(
     Txn,
     compares=st.lists(compares, max_size=2).map(tuple),
     then=st.lists(operations, max_size=2).map(tuple),
     otherwise=st.lists(operations, max_size=2).map(tuple),
     reads=st.lists(keys, min_size=1, max_size=2).map(tuple),
+    imports=st.lists(st.builds(Import, key=keys, held=ordered_values), max_size=2).map(tuple),
 )
-commands = st.builds(Command, txns=st.lists(txns, min_size=1, max_size=2).map(tuple))
+commands = st.builds(Command, txns=st.lists(txns, min_size=1, max_size=2).map(tuple), versioned=st.booleans())
 commits = st.builds(OrderedCommit, id=instance_ids, command=st.none() | commands, deps=deps)
 instance_states = st.builds(
     InstanceState,
@@ -263,40 +294,25 @@ ordered_requests: st.SearchStrategy[OrderedRequest] = st.one_of(
     st.builds(Seal),
 )
 
+carried_puts = st.builds(
+    CarriedWrite,
+    proposal_id=proposal_ids,
+    floor=uints,
+    value=st.none() | values,
+    mutable=st.just(True),
+    if_version=st.none() | uints,
+    returning=st.booleans(),
+    amount=st.none(),
+    negative=st.booleans(),
+    if_absent=st.booleans(),
+)
 carried_writes = st.one_of(
-    st.builds(
-        CarriedWrite,
-        proposal_id=proposal_ids,
-        floor=uints,
-        value=st.none() | values,
-        mutable=st.just(True),
-        if_version=st.none() | uints,
-        returning=st.booleans(),
-        amount=st.none(),
-        negative=st.booleans(),
-    ),
-    st.builds(
-        CarriedWrite,
-        proposal_id=proposal_ids,
-        floor=uints,
-        value=st.none(),
-        mutable=st.just(True),
-        if_version=st.none() | uints,
-        returning=st.booleans(),
-        amount=st.integers(0, MOST),
-        negative=st.booleans(),
-    ),
-    st.builds(
-        CarriedWrite,
-        proposal_id=proposal_ids,
-        floor=uints,
-        value=values,
-        mutable=st.just(False),
-        if_version=st.none(),
-        returning=st.booleans(),
-        amount=st.none(),
-        negative=st.just(False),
-    ),
+    carried_puts,
+    st.builds(partial(replace, value=None), carried_puts, amount=st.integers(0, MOST), ttl_ms=st.just(0) | ttls),
+    st.builds(partial(replace, value=None, touch=True), carried_puts, ttl_ms=st.just(0) | ttls),
+    st.builds(replace, carried_puts, session=sessions),
+    st.builds(partial(replace, keep_expiry=True), carried_puts),
+    st.builds(partial(replace, mutable=False, if_version=None), carried_puts, value=values),
 )
 carry_answers = st.builds(
     CarryAnswer,
@@ -473,10 +489,12 @@ FORMATS = {
         Format("vote", votes, wire.encode_vote, wire.decode_vote),
         Format("cached", proposals(), wire.encode_cached, wire.decode_cached),
         Format("changelog_entry", changelog_entries, wire.encode_changelog_entry, wire.decode_changelog_entry),
+        Format("expiry_entry", expiry_entries, wire.encode_expiry_entry, wire.decode_expiry_entry),
         Format("config", configs(), wire.encode_config, wire.decode_config),
         Format("progress", progresses, wire.encode_progress, wire.decode_progress),
         Format("command", commands, wire.encode_command, wire.decode_command),
         Format("instance_state", instance_states, wire.encode_instance_state, wire.decode_instance_state),
+        Format("ordered_value", ordered_values, wire.encode_ordered_value, wire.decode_ordered_value),
         Format("term", terms, wire.encode_term, wire.decode_term),
         Format("term_end", st.builds(TermEnd, ends=several_ids), wire.encode_term_end, wire.decode_term_end),
         Format("member_request", member_requests, wire.encode_member_request, wire.decode_member_request),

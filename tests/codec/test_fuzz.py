@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from epoxy.codec import bare, epoxy_v3, wire
+from epoxy.codec import bare, epoxy_v4, wire
 from epoxy.codec.generate import SCHEMA, generate
 from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.model.errors import InvalidValue, NonCanonical
@@ -106,7 +106,7 @@ def is_found(formats: dict[str, Format]) -> bool:
 def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, wrong = FAULTS[fault]
     monkeypatch.setattr(bare, name, wrong)
-    monkeypatch.setattr(epoxy_v3, name, wrong)
+    monkeypatch.setattr(epoxy_v4, name, wrong)
     assert is_found(FORMATS)
 
 
@@ -119,16 +119,16 @@ END_FAULTS: dict[str, Callable[[bytes, int], int]] = {
 @pytest.mark.parametrize("fault", END_FAULTS)
 def test_ignoring_where_a_value_ends_is_found(fault: str) -> None:
     def careless(data: bytes, begin: int) -> tuple[Request, int]:
-        request, position = epoxy_v3.decode_request(data, begin)
+        request, position = epoxy_v4.decode_request(data, begin)
         return request, END_FAULTS[fault](data, position)
 
-    form = Format("request", FORMATS["request"].values, *wire.pair(epoxy_v3.encode_request, careless))
+    form = Format("request", FORMATS["request"].values, *wire.pair(epoxy_v4.encode_request, careless))
     assert is_found({"request": form})
 
 
 @pytest.mark.pure("reads the schema that lies beside the sources")
 def test_any_byte_for_true_is_found() -> None:
-    source = epoxy_v3_source()
+    source = epoxy_v4_source()
     assert "if flag > 1:" in source
     namespace: dict[str, Any] = {}
     exec(source.replace("if flag > 1:", "if False:").replace("= flag == 1", "= flag > 0"), namespace)
@@ -136,7 +136,7 @@ def test_any_byte_for_true_is_found() -> None:
     assert is_found({"cached": Format("cached", FORMATS["cached"].values, encode, decode)})
 
 
-def epoxy_v3_source(refusals: Refusals = REFUSALS) -> str:
+def epoxy_v4_source(refusals: Refusals = REFUSALS) -> str:
     return generate(SCHEMA.read_text("utf-8"), SCHEMA.name, refusals=refusals)
 
 
@@ -144,10 +144,10 @@ def epoxy_v3_source(refusals: Refusals = REFUSALS) -> str:
 def test_a_codec_without_refusals_is_found() -> None:
     """Then the model's own asserts are what the bytes run into."""
     namespace: dict[str, Any] = {}
-    exec(epoxy_v3_source({}), namespace)
+    exec(epoxy_v4_source({}), namespace)
     pairs = {"cached": "proposal", "config": "cluster_config", "request": "request"}
     for form, name in pairs.items():
-        header = wire.EARLIER_HEADER if form == "config" else wire.HEADER
+        header = wire.HEADER_2 if form == "config" else wire.HEADER
         encode, decode = wire.pair(namespace[f"encode_{name}"], namespace[f"decode_{name}"], header=header)
         assert is_found({form: Format(form, FORMATS[form].values, encode, decode)}), form
 
@@ -158,10 +158,10 @@ def test_without_faults_the_same_runs_find_nothing() -> None:
 
 @pytest.mark.pure("plants faults in the codec")
 def test_strictness_catches_leading_zeros_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = bytes.fromhex("0300 03 016b 8500")
+    data = bytes.fromhex("0400 03 016b 8500")
     with pytest.raises(NonCanonical):
         wire.decode_request(data)
-    monkeypatch.setattr(epoxy_v3, "decode_uint", lax_uint)
+    monkeypatch.setattr(epoxy_v4, "decode_uint", lax_uint)
     assert wire.encode_request(wire.decode_request(data)) != data
 
 
@@ -173,7 +173,7 @@ def test_refusals_do_not_depend_on_asserts() -> None:
             "from epoxy.model.errors import InvalidValue",
             "assert False, 'asserts are off'",
             "try:",
-            "    wire.decode_cached(bytes.fromhex('0300 00 01 00 02 8877665544332211 0000'))",
+            "    wire.decode_cached(bytes.fromhex('0400 00 01 00 02 8877665544332211 000000'))",
             "except InvalidValue as error:",
             "    print(type(error).__name__)",
         ]

@@ -12,7 +12,7 @@ from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
 from epoxy.model.instances import MAX_BATCH, MAX_DEPENDENCIES, MAX_PAGE
 from epoxy.model.members import MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
 from epoxy.model.quorum import MAX_REPLICAS
-from epoxy.model.records import LINEAGE_LENGTH, MAX_FOLD_WRITES, MAX_KEY_BYTES, MAX_VALUE_BYTES
+from epoxy.model.records import LINEAGE_LENGTH, MAX_FOLD_WRITES, MAX_KEY_BYTES, MAX_VALUE_BYTES, SESSION_ID_BYTES
 from epoxy.model.transactions import MAX_PARTS
 from epoxy.store.limits import MAX_ROW_KEY_BYTES, MAX_ROW_VALUE_BYTES
 from tests.codec import toy_model
@@ -152,6 +152,8 @@ def test_limits_are_those_of_the_model() -> None:
     assert {name: limit for name, limit in limits.items() if limit is not None} == {
         "Key": Limit(1, MAX_KEY_BYTES),
         "Value": Limit(0, MAX_VALUE_BYTES),
+        "Session": Limit(0, SESSION_ID_BYTES),
+        "Imports": Limit(0, MAX_PARTS),
         "Folded": Limit(0, MAX_FOLD_WRITES - 1),
         "Lineage": Limit(0, LINEAGE_LENGTH),
         "CarriedWrites": Limit(1, MAX_FOLD_WRITES),

@@ -101,10 +101,14 @@ def test_garbage_is_read_the_same_however_it_is_cut(data: bytes, cut: int) -> No
 @pytest.mark.parametrize(
     ("data", "kind", "words"),
     [
-        (b"GET k\r\n", InvalidValue, "expected '*', got b'G'"),
         (b" PING\r\n", InvalidValue, "expected '*'"),
-        (b"PIN\r\n", InvalidValue, "expected '*', got b'P'"),
-        (b"POST / HTTP/1.1\r\n", InvalidValue, "expected '*', got b'P'"),
+        (b"P1NG\r\n", InvalidValue, "expected '*', got b'P'"),
+        (b"Host: example.com\r\n", InvalidValue, "expected '*', got b'H'"),
+        (b"\x16\x03\x01\r\n", InvalidValue, "expected '*'"),
+        (b"POST / HTTP/1.1\r\n", InvalidValue, "no HTTP"),
+        (b"GET /k HTTP/1.1\r\n", InvalidValue, "no HTTP"),
+        (b"SET /k http/1.1\r\nHost: attacker\r\n\r\n", InvalidValue, "no HTTP"),
+        (b"SET k 'v'\r\n", InvalidValue, "quotes"),
         (b"ECHO " + b"x" * MAX_INLINE_BYTES, Oversized, "an inline command of more than 1024 bytes"),
         (b"\r\n\rx", InvalidValue, "expected '*'"),
         (b"*x\r\n", InvalidValue, "no length"),
@@ -129,6 +133,12 @@ def test_faults(data: bytes, kind: type[Exception], words: str) -> None:
     assert isinstance(reader.fault, kind)
     assert words in str(reader.fault)
     assert reader.feed(packed([[b"PING"]])) == []
+
+
+@pytest.mark.parametrize("line", [b"GET k", b"set k v nx", b"EPOXY.VERSION k", b"info  replication "])
+def test_any_command_may_be_a_line(line: bytes) -> None:
+    data = line + b"\r\n" + line + b"\n"
+    assert read(data, *range(len(data)))[0] == [line.split()] * 2
 
 
 def test_the_limits_themselves_pass() -> None:

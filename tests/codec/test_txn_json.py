@@ -13,12 +13,14 @@ from epoxy.model.transactions import (
     MAX_PARTS,
     MAX_TRANSACTION_BYTES,
     MOST,
+    NO_ROW,
     Add,
     Compare,
     Delete,
     Done,
     Executed,
     Get,
+    OrderedValue,
     Put,
     Txn,
     Wrong,
@@ -77,7 +79,7 @@ def test_the_spellings_of_keys_and_values() -> None:
         ({"then": [{"op": "add", "key": "k", "amount": MOST + 1}]}, InvalidValue, "63 bits: 'k'"),
         ({"then": [{"op": "swap", "key": "k"}]}, InvalidValue, "swap"),
         ({"then": [{"op": "get", "key": "k", "extra": 1}]}, InvalidValue, "extra"),
-        ({"compare": [{"key": "k"}]}, InvalidValue, "value, one_of or absent: 'k'"),
+        ({"compare": [{"key": "k"}]}, InvalidValue, "value, one_of, a version or absent: 'k'"),
         ({"compare": [{"key": "k", "one_of": ["v"] * (MAX_PARTS + 1)}]}, Oversized, "at most 128 values"),
         ({"then": [{"op": "put", "key": "k", "value": "v" * MAX_TRANSACTION_BYTES}]}, Oversized, "here are 131073"),
     ],
@@ -101,9 +103,9 @@ TXN = Txn(
 )
 SUCCEEDED = Executed(
     succeeded=True,
-    seen=(None,),
-    done=(Done(value=b"\xff"), Done(value=b"x", wrong=Wrong.NOT_A_NUMBER)),
-    found=(b"text",),
+    compared=(NO_ROW,),
+    done=(Done(value=b"\xff", version=6), Done(value=b"x", version=2, wrong=Wrong.NOT_A_NUMBER)),
+    reads=(OrderedValue(value=b"text", version=4),),
 )
 
 
@@ -111,17 +113,30 @@ def test_a_result_names_operations_keys_values_and_errors() -> None:
     shown = json.loads(msgspec.json.encode(executed_json(TXN, SUCCEEDED)))
     assert shown == {
         "succeeded": True,
-        "compares": [{"key": "c", "value": None, "value_base64": None}],
+        "compares": [{"key": "c", "value": None, "value_base64": None, "version": 0}],
         "results": [
-            {"op": "get", "key": "k", "value": None, "value_base64": "/w=="},
-            {"op": "add", "key": "%FF", "value": "x", "value_base64": "eA==", "error": Wrong.NOT_A_NUMBER.value},
+            {"op": "get", "key": "k", "value": None, "value_base64": "/w==", "version": 6},
+            {
+                "op": "add",
+                "key": "%FF",
+                "value": "x",
+                "value_base64": "eA==",
+                "version": 2,
+                "error": Wrong.NOT_A_NUMBER.value,
+            },
         ],
-        "reads": [{"key": "r", "value": "text", "value_base64": "dGV4dA=="}],
+        "reads": [{"key": "r", "value": "text", "value_base64": "dGV4dA==", "version": 4}],
     }
 
 
 @pytest.mark.parametrize(
-    "executed", [SUCCEEDED, Executed(succeeded=False, seen=(b"1",), done=(Done(value=None),), found=(None,))]
+    "executed",
+    [
+        SUCCEEDED,
+        Executed(
+            succeeded=False, compared=(OrderedValue(value=b"1", version=2),), done=(Done(value=None),), reads=(NO_ROW,)
+        ),
+    ],
 )
 def test_a_client_reads_the_result_back(executed: Executed) -> None:
     assert decode_executed(msgspec.json.encode(executed_json(TXN, executed))) == executed

@@ -21,7 +21,7 @@ from epoxy.model.errors import (
     UnknownVersion,
 )
 from epoxy.model.frames import PeerRequest, PeerResponse
-from epoxy.model.messages import AcceptOk, Behind, Commit, Failed, Read, ReadOk
+from epoxy.model.messages import AcceptOk, Behind, Carry, Commit, Failed, Read, ReadOk
 from epoxy.model.records import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
@@ -32,6 +32,7 @@ from epoxy.model.records import (
     Settled,
     Vote,
 )
+from epoxy.protocol.keys.carrying import unpacked
 from tests.codec.earlier import STORED, spelled
 from tests.codec.golden import FIRST, VOTE, read_golden
 from tests.codec.strategies import FORMATS, Format, keys, lineages, peer_requests, proposals, uints
@@ -51,7 +52,7 @@ def form_of(name: str) -> Format:
 def test_round_trip(form: Format, data: st.DataObject) -> None:
     value = data.draw(form.values)
     encoded = form.encode(value)
-    assert encoded[:2] == (b"\x02\x00" if form.name == "config" else b"\x03\x00")
+    assert encoded[:2] == (b"\x02\x00" if form.name == "config" else b"\x04\x00")
     assert form.decode(encoded) == value
 
 
@@ -95,14 +96,32 @@ def test_every_changed_byte_is_refused_or_canonical(name: str) -> None:
             check_canonical(form_of(name), data[:position] + bytes([byte]) + data[position + 1 :])
 
 
+def test_a_carried_write_that_decodes_is_a_write() -> None:
+    """What a peer sends must not run into the asserts of `Write`."""
+    data = GOLDEN["request carry-expiries"]
+    for position in range(2, len(data)):
+        for byte in range(256):
+            try:
+                request = wire.decode_request(data[:position] + bytes([byte]) + data[position + 1 :])
+            except CodecError:
+                continue
+            for carried in request.writes if isinstance(request, Carry) else ():
+                assert unpacked(b"k", carried).write.mutable == carried.mutable
+
+
 def is_read(name: str, version: int) -> bool:
     kind = name.split()[0]
-    return version == 2 if kind == "config" else version == 3 or (version == 2 and kind in STORED)
+    return version == 2 if kind == "config" else version == 4 or (version in (2, 3) and kind in STORED)
 
 
 @pytest.mark.parametrize(
     ("name", "version"),
-    [(name, version) for name in GOLDEN for version in (0, 1, 2, 3, 4, 0x0300, 0xFFFF) if not is_read(name, version)],
+    [
+        (name, version)
+        for name in GOLDEN
+        for version in (0, 1, 2, 3, 4, 5, 0x0400, 0xFFFF)
+        if not is_read(name, version)
+    ],
 )
 def test_other_versions_are_refused(name: str, version: int) -> None:
     with pytest.raises(UnknownVersion, match=str(version)):
@@ -110,72 +129,104 @@ def test_other_versions_are_refused(name: str, version: int) -> None:
 
 
 LIVES = "0807060504030201 0000000000000000"
+PLAIN = "000000 0000"
+"""A carried write on no condition and without an expiry."""
+SESSION = "10" + "ab" * 16
+LEASED = "010176 07 01 02 8877665544332211 0000"
+"""A proposal, up to its expiry."""
+CARRIED = f"0400 07 016b 05 {LIVES} 03 01 02 8877665544332211 00"
+"""A Carry of one write, up to its value."""
 
 # What is wrong with bytes that are nearly right, each with its own error.
 REFUSED: dict[str, tuple[str, str, type[CodecError]]] = {
-    "epoch 5 in two bytes": ("request", "0300 03 016b 8500", NonCanonical),
-    "tag 3 in two bytes": ("request", "0300 8300 016b 05", NonCanonical),
-    "key length in two bytes": ("request", "0300 03 81006b 05", NonCanonical),
-    "count of replies in two bytes": ("peer_response", "0300 8100 01", NonCanonical),
-    "a counter in ten bytes": ("ballot", "0300 80808080808080808000 01", NonCanonical),
-    "a counter of 65 bits": ("ballot", "0300 80808080808080808002 01", Oversized),
-    "a counter of eleven bytes": ("ballot", "0300 8080808080808080808001 01", Oversized),
-    "a counter that never ends": ("ballot", "0300 80808080", Truncated),
-    "a bool of 2": ("cached", "0300 010176 01 02 02 8877665544332211", NonCanonical),
-    "an optional of 255": ("reply", "0300 00 ff", NonCanonical),
-    "request 13": ("request", "0300 0d 016b 05", UnknownTag),
-    "reply 28": ("reply", "0300 1c", UnknownTag),
-    "reply 128": ("reply", "0300 8001", UnknownTag),
-    "reply that never ends": ("reply", "0300 80", Truncated),
+    "epoch 5 in two bytes": ("request", "0400 03 016b 8500", NonCanonical),
+    "tag 3 in two bytes": ("request", "0400 8300 016b 05", NonCanonical),
+    "key length in two bytes": ("request", "0400 03 81006b 05", NonCanonical),
+    "count of replies in two bytes": ("peer_response", "0400 8100 01", NonCanonical),
+    "a counter in ten bytes": ("ballot", "0400 80808080808080808000 01", NonCanonical),
+    "a counter of 65 bits": ("ballot", "0400 80808080808080808002 01", Oversized),
+    "a counter of eleven bytes": ("ballot", "0400 8080808080808080808001 01", Oversized),
+    "a counter that never ends": ("ballot", "0400 80808080", Truncated),
+    "a bool of 2": ("cached", "0400 010176 01 02 02 8877665544332211", NonCanonical),
+    "an optional of 255": ("reply", "0400 00 ff", NonCanonical),
+    "request 13": ("request", "0400 0d 016b 05", UnknownTag),
+    "reply 28": ("reply", "0400 1c", UnknownTag),
+    "reply 128": ("reply", "0400 8001", UnknownTag),
+    "reply that never ends": ("reply", "0400 80", Truncated),
     "status 4": ("config", "0200 01 01 01 010400 000000000000000000 00 00 00 00 00", UnknownTag),
     "policy 2": ("config", "0200 01 01 01 010200 000000000000000000 00 02 00 00 00", UnknownTag),
-    "an empty key": ("request", "0300 03 00 05", InvalidValue),
-    "a key of 1025 bytes": ("request", "0300 03 8108" + "6b" * 1025 + "05", Oversized),
-    "a value of 1 MiB and a byte": ("cached", "0300 01 818040", Oversized),
-    "a value longer than the frame": ("cached", "0300 01 808040 76", Truncated),
-    "nine settled versions": ("committed_record", "0300 010176 01 00 02 8877665544332211 0000 09", Oversized),
-    "text that is not UTF-8": ("reply", "0300 0c 02c328", InvalidValue),
-    "an overlong NUL": ("reply", "0300 0c 02c080", InvalidValue),
-    "a lone surrogate": ("reply", "0300 0c 03eda080", InvalidValue),
-    "a reason of 1025 bytes": ("reply", "0300 0c 8108" + "72" * 1025, Oversized),
-    "an immutable tombstone": ("cached", "0300 00 01 00 02 8877665544332211 0000", InvalidValue),
+    "an empty key": ("request", "0400 03 00 05", InvalidValue),
+    "a key of 1025 bytes": ("request", "0400 03 8108" + "6b" * 1025 + "05", Oversized),
+    "a value of 1 MiB and a byte": ("cached", "0400 01 818040", Oversized),
+    "a value longer than the frame": ("cached", "0400 01 808040 76", Truncated),
+    "nine settled versions": ("committed_record", "0400 010176 01 00 02 8877665544332211 000000 09", Oversized),
+    "text that is not UTF-8": ("reply", "0400 0c 02c328", InvalidValue),
+    "an overlong NUL": ("reply", "0400 0c 02c080", InvalidValue),
+    "a lone surrogate": ("reply", "0400 0c 03eda080", InvalidValue),
+    "a reason of 1025 bytes": ("reply", "0400 0c 8108" + "72" * 1025, Oversized),
+    "an immutable tombstone": ("cached", "0400 00 01 00 02 8877665544332211 000000", InvalidValue),
     "a fold of more writes than versions": (
         "cached",
-        "0300 010176 01 01 02 8877665544332211 01 03 8877665544332211 00",
+        "0400 010176 01 01 02 8877665544332211 01 03 8877665544332211 0000",
         InvalidValue,
     ),
-    "a fold of 65 writes": ("cached", "0300 010176 41 01 02 8877665544332211 40", Oversized),
+    "a fold of 65 writes": ("cached", "0400 010176 41 01 02 8877665544332211 40", Oversized),
     "an earlier fold of more writes than versions": (
         "committed_record",
-        "0300 010176 03 01 02 8877665544332211 0000 01 01 02 8877665544332211 01 03 8877665544332211",
+        "0400 010176 03 01 02 8877665544332211 000000 01 01 02 8877665544332211 01 03 8877665544332211",
         InvalidValue,
     ),
-    "a Carry of nothing": ("request", f"0300 07 016b 05 {LIVES} 03 00", InvalidValue),
-    "a Carry of 65 writes": ("request", f"0300 07 016b 05 {LIVES} 03 41", Oversized),
+    "a Carry of nothing": ("request", f"0400 07 016b 05 {LIVES} 03 00", InvalidValue),
+    "a Carry of 65 writes": ("request", f"0400 07 016b 05 {LIVES} 03 41", Oversized),
     "an amount of 64 bits": (
         "request",
-        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 00 01 00 00 01 80808080808080808001 00",
+        f"0400 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 00 01 00 00 01 80808080808080808001 00 {PLAIN}",
         InvalidValue,
     ),
     "an amount beside a value": (
         "request",
-        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 010176 01 00 00 01 05 00",
+        f"0400 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 010176 01 00 00 01 05 00 {PLAIN}",
         InvalidValue,
     ),
     "a reservation that deletes": (
         "request",
-        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 00 00 00 00 00 00",
+        f"0400 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 00 00 00 00 00 00 {PLAIN}",
         InvalidValue,
     ),
     "a reservation that compares": (
         "request",
-        f"0300 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 010176 00 01 04 00 00 00",
+        f"0400 07 016b 05 {LIVES} 03 01 02 8877665544332211 00 010176 00 01 04 00 00 00 {PLAIN}",
         InvalidValue,
     ),
-    "counter 0 with a name": ("ballot", "0300 00 01", InvalidValue),
-    "a promise in the fast round": ("request", "0300 00 016b 05 0102 07", InvalidValue),
-    "a vote without a ballot": ("request", "0300 01 016b 05 0000 010176 01 00 02 8877665544332211 0000", InvalidValue),
-    "a vote for version 0": ("request", "0300 01 016b 05 0102 010176 00 00 02 8877665544332211 0000", InvalidValue),
+    "a reservation that ends": ("request", f"{CARRIED} 010176 00 00 00 00 00 000000 0500", InvalidValue),
+    "a touch with a value": ("request", f"{CARRIED} 010176 01 00 00 00 00 000100 0500", InvalidValue),
+    "a write with two expiries": ("request", f"{CARRIED} 010176 01 00 00 00 00 000000 05 {SESSION}", InvalidValue),
+    "an expiry kept and given": ("request", f"{CARRIED} 010176 01 00 00 00 00 000001 0500", InvalidValue),
+    "a write for two thousand years": (
+        "request",
+        f"{CARRIED} 010176 01 00 00 00 00 000000 81808080808008 00",
+        InvalidValue,
+    ),
+    "a write with half a session": ("request", f"{CARRIED} 010176 01 00 00 00 00 000000 00 0161", InvalidValue),
+    "an expiry of a tombstone": ("cached", "0400 00 07 01 02 8877665544332211 0000 01 050100", InvalidValue),
+    "an expiry of a reservation": ("cached", "0400 010176 01 00 02 8877665544332211 0000 01 050100", InvalidValue),
+    "an expiry of neither kind": ("cached", f"0400 {LEASED} 01 00 05 00", InvalidValue),
+    "an expiry of both kinds": ("cached", f"0400 {LEASED} 01 01 05 {SESSION}", InvalidValue),
+    "an expiry in a thousand years and a millisecond": (
+        "cached",
+        f"0400 {LEASED} 01 81808080808008 05 00",
+        InvalidValue,
+    ),
+    "a session of one byte": ("cached", f"0400 {LEASED} 01 00 05 0161", InvalidValue),
+    "a session of 17 bytes": ("cached", f"0400 {LEASED} 01 00 05 11{'ab' * 17}", Oversized),
+    "counter 0 with a name": ("ballot", "0400 00 01", InvalidValue),
+    "a promise in the fast round": ("request", "0400 00 016b 05 0102 07", InvalidValue),
+    "a vote without a ballot": (
+        "request",
+        "0400 01 016b 05 0000 010176 01 00 02 8877665544332211 000000",
+        InvalidValue,
+    ),
+    "a vote for version 0": ("request", "0400 01 016b 05 0102 010176 00 00 02 8877665544332211 000000", InvalidValue),
     "epoch 0": ("config", "0200 00 01 01 010200 000000000000000000 00 00 00 00 00", InvalidValue),
     "no replicas": ("config", "0200 01 01 00 00 00 00 00 00", InvalidValue),
     "65 replicas": ("config", "0200 01 01 41" + ("010200" + "00" * 9) * 65 + "000000", Oversized),
@@ -194,9 +245,9 @@ REFUSED: dict[str, tuple[str, str, type[CodecError]]] = {
     "sealed in its own time": ("config", "0200 01 01 01 010200 000000000000000000 00 00 01 00 00", InvalidValue),
     "as many terms as epochs": ("config", "0200 01 01 01 010200 000000000000000000 00 00 00 01 00", InvalidValue),
     "members of a later term": ("config", "0200 02 01 01 010200 000000000000000000 00 00 00 00 01", InvalidValue),
-    "a request for no member": ("change_request", "0300 00", InvalidValue),
-    "a request for replica 0": ("change_request", "0300 01 000000", InvalidValue),
-    "the same member twice": ("change_request", "0300 02 010000 010000", InvalidValue),
+    "a request for no member": ("change_request", "0400 00", InvalidValue),
+    "a request for replica 0": ("change_request", "0400 01 000000", InvalidValue),
+    "the same member twice": ("change_request", "0400 02 010000 010000", InvalidValue),
     "65 voters": ("config", "0200 01 01 01 010200 000000000000000000 01 41" + "01" * 65 + "0000", Oversized),
 }
 
@@ -229,7 +280,7 @@ def test_a_huge_length_allocates_nothing(kind: str, length: int) -> None:
 
 def test_a_frame_above_its_limit_is_refused_before_it_is_read() -> None:
     with pytest.raises(Oversized, match="4194305 bytes"):
-        wire.decode_peer_response(b"\x03\x00" + bytes(wire.MAX_ENCODED_BYTES - 1))
+        wire.decode_peer_response(b"\x04\x00" + bytes(wire.MAX_ENCODED_BYTES - 1))
 
 
 def test_a_frame_above_its_limit_is_not_made() -> None:
@@ -246,7 +297,7 @@ def test_a_batch_has_a_limit() -> None:
     with pytest.raises(Oversized, match="limit of 4096"):
         wire.encode_peer_response(PeerResponse(replies=(AcceptOk(),) * (wire.MAX_BATCH + 1)))
     with pytest.raises(Oversized, match="limit of 4096"):
-        wire.decode_peer_response(b"\x03\x00\x81\x20" + b"\x01" * (wire.MAX_BATCH + 1))
+        wire.decode_peer_response(b"\x04\x00\x81\x20" + b"\x01" * (wire.MAX_BATCH + 1))
 
 
 @pytest.mark.parametrize(

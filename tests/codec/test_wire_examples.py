@@ -54,8 +54,8 @@ def test_types() -> None:
         value, spelled = re.findall(r"`([^`]+)`", examples.pop(kind))
         assert encoded(kind, value) == bytes.fromhex(spelled), kind
     assert wire.encode_ballot(Ballot(2, 3)) == wire.HEADER + hex_in(examples.pop("struct"))
-    absent = wire.encode_reply(wire.decode_reply(b"\x03\x00\x00" + hex_in(examples.pop("optional<T>"))))
-    assert absent == b"\x03\x00\x00\x00", "a PrepareOk without a vote"
+    absent = wire.encode_reply(wire.decode_reply(b"\x04\x00\x00" + hex_in(examples.pop("optional<T>"))))
+    assert absent == b"\x04\x00\x00\x00", "a PrepareOk without a vote"
     assert examples == {}
 
 
@@ -69,7 +69,7 @@ def test_the_accept_byte_by_byte() -> None:
     lines = re.findall(r"^ {4}((?:[0-9a-f]{2} )*[0-9a-f]{2}) +\S", block, re.MULTILINE)
     proposal = Proposal(value=b"v", version=1, mutable=False, proposal_id=ProposalId(2, 0x1122334455667788))
     accept = Accept(key=b"k", epoch=5, ballot=fast_ballot(2), proposal=proposal)
-    assert len(lines) == 11
+    assert len(lines) == 12
     assert wire.encode_request(accept) == bytes.fromhex("".join(lines))
 
 
@@ -101,6 +101,7 @@ def test_limits() -> None:
         "lineage": "Lineage",
         "writes of a fold before the last one": "Folded",
         "writes in a Carry": "CarriedWrites",
+        "session": "Session",
         "replicas, former voters": "Voters",
         "url": "Url",
         "reason of a failure": "Reason",

@@ -70,9 +70,9 @@ def by_redis(client: "redis.Redis", key: bytes, kind: Kind) -> Outcome:
     once, so a client that is shown its own value has won."""
     try:
         if isinstance(kind, Reserve):
-            held = client.set(key, kind.value, nx=True, get=True)
+            held = client.execute_command("RESERVE", key, kind.value)  # type: ignore[no-untyped-call]
             assert isinstance(held, bytes), held
-            return Won(version=1) if held == kind.value else Lost(value=held, version=1, mutable=False)
+            return Won(version=1) if held == b"OK" else Lost(value=held, version=1, mutable=False)
         found = client.get(key)
         return Found(value=found, version=1, mutable=False) if isinstance(found, bytes) else Absent(version=0)
     except redis.ResponseError as error:

@@ -20,10 +20,12 @@ parser = argparse.ArgumentParser()
 parser.add_argument("-i", action="store_true")
 parser.add_argument("-X", dest="method")
 parser.add_argument("-d", dest="body")
+parser.add_argument("-H", dest="headers", action="append", default=[])
 parser.add_argument("url")
 given = parser.parse_args()
 body = given.body.encode() if given.body is not None else None
-request = urllib.request.Request(given.url, body, method=given.method)
+headers = dict(header.split(": ", 1) for header in given.headers)
+request = urllib.request.Request(given.url, body, headers, method=given.method)
 try:
     answer = urllib.request.urlopen(request)
 except urllib.error.HTTPError as error:

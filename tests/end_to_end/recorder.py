@@ -24,6 +24,7 @@ from epoxy_sim.history import (
     Read,
     Reserve,
     Same,
+    Touch,
     Unknown,
     Won,
     check_optimistic_read,
@@ -113,8 +114,8 @@ def ask(client: Client, key: bytes, kind: Kind) -> Outcome:
         case Delete(if_version=expected):
             gone = client.delete(key, if_version=expected)
             return Won(version=gone.version) if gone.deleted else Missing(version=gone.version)
-        case Add():
-            raise NotImplementedError("no end-to-end workload adds")
+        case Add() | Touch():
+            raise NotImplementedError("no end-to-end workload adds or touches")
         case Read(linearizable=linearizable):
             found = client.read(key, read="linearizable" if linearizable else "optimistic")
             if found.value is None:

@@ -152,12 +152,11 @@ def test_a_demo_grows_and_shrinks_and_remembers_it(tmp_path: Path) -> None:
 def test_a_command_gets_the_addresses_and_gives_the_status(tmp_path: Path) -> None:
     base = draw_port_base()
     seen = tmp_path / "seen"
-    script = (
-        f'echo "$EPOXY_URL $EPOXY_URLS"; epoxy demo --port-base {base} ps --json > {shlex.quote(str(seen))}; exit 7'
-    )
+    listed = f"epoxy demo --port-base {base} ps --json > {shlex.quote(str(seen))}"
+    script = f'echo "$EPOXY_URL $EPOXY_URLS $EPOXY_PAGE_PORT"; {listed}; exit 7'
     done = epoxy("demo", "--port-base", str(base), "--exec", script, status=7)
     urls = [f"http://127.0.0.1:{base + 10 * i}" for i in range(3)]
-    assert done.stdout == f"{urls[0]} {','.join(urls)}\n"
+    assert done.stdout == f"{urls[0]} {','.join(urls)} {base + 90}\n"
     described = json.loads(seen.read_text())
     assert [region["floor_ms"] for region in described["regions"]] == [70.5, 70.5, 152.4]
     assert all(gone(region["pid"]) for region in described["regions"])

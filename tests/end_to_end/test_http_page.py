@@ -41,11 +41,11 @@ def get(node: testing.ClusterNode, target: str) -> str:
 
 
 def test_the_examples_of_the_page_about_http(tmp_path: Path) -> None:
-    (_, calls), (_, record), (_, change), (_, error) = blocks(HTTP)
+    (_, calls), (_, record), (_, leases), (_, change), (_, error) = blocks(HTTP)
     with testing.cluster(1) as cluster:
         node = cluster[0]
         shell = Shell(tmp_path, os.environ, {PORT: port_of(node)})
-        for command in commands(calls):
+        for command in [*commands(calls), *commands(leases)]:
             status, value = re.findall(r"# (\d+)(?:, .*| (.*))", command)[0]
             told = shell.run(command)
             assert told.startswith(f"HTTP/1.1 {status}"), (command, told)
@@ -116,13 +116,15 @@ def working(url: str) -> Iterator[None]:
 
 
 def test_the_examples_of_the_page_about_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (_, python), (_, actors), (_, own_test), (_, command_line) = blocks(CLIENTS)
+    (_, python), (_, locks), (_, actors), (_, own_test), (_, own_actors), (_, command_line) = blocks(CLIENTS)
     names: dict[str, object] = {}
     with testing.cluster(1) as cluster:
         shell = Shell(tmp_path, os.environ, {PORT: port_of(cluster[0])})
         exec(shell.adapt(python), names)
         for attribute in re.findall(r"\br\.(\w+)", python):
             assert hasattr(names["r"], attribute), attribute
+        exec(locks, names)
+        assert capsys.readouterr().out.count("with the token 1") == 3
         with working(cluster[0].url):
             exec(actors, names)
         client = names["client"]
@@ -142,3 +144,4 @@ def test_the_examples_of_the_page_about_clients(tmp_path: Path, capsys: pytest.C
     page = ModuleType("page")
     exec(own_test, page.__dict__)
     page.test_sign_up()
+    compile(own_actors, "page", "exec")  # tests/end_to_end/test_actors_page.py runs its like

@@ -82,6 +82,17 @@ def until_ready(node: ClusterNode) -> None:
         time.sleep(0.05)
 
 
+def until_listening(node: ClusterNode) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with suppress(OSError):
+            answer(node.url.removeprefix("http://"), "GET", "/readyz")
+            return
+        assert node.running, node.last_words()
+        assert time.monotonic() < deadline, node.last_words()
+        time.sleep(0.05)
+
+
 def test_a_cluster_with_four_listeners_and_tokens_forms_grows_and_moves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +117,7 @@ def test_a_cluster_with_four_listeners_and_tokens_forms_grows_and_moves(
             node.start(wait=False)
         for node in founders:
             until_ready(node)
+        until_listening(fourth)
         assert run(["auth", "init", "--config", str(founders[0].config)]) == 0
         monkeypatch.setenv("EPOXY_TOKEN", capsys.readouterr().out.strip())
         writer = told("auth", "token", "create", "app", "--role", "writer")

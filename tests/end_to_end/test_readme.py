@@ -1,5 +1,6 @@
 """README.md, typed in by a newcomer: every block of it is run against a real cluster, in the order of the page."""
 
+import json
 import os
 import re
 import subprocess
@@ -36,8 +37,9 @@ STARTS = (
     "redis-cli -p 7801",
     "from epoxy import Client\n",
     "echo '{",
-    "from epoxy.envoy import Worker\n",
-    "curl -d hello",
+    "with c.lock(",
+    "from epoxy.envoy import Actor",
+    "curl -X POST",
     "[node]\n",
     "epoxy auth init",
 )
@@ -60,7 +62,7 @@ def test_the_first_five_minutes_and_the_rest_of_the_page(tmp_path: Path) -> None
         assert told["epoxy get user/cy"] == "dublin"
         assert len(demo.ps()) == MOST_REGIONS - 1
 
-        assert [shell.run(command) for command in commands(block("redis-cli"))] == ["OK\n", "berlin\n"]
+        assert [shell.run(command) for command in commands(block("redis-cli"))] == ["OK\n", "berlin\n", "OK\n"]
 
         names: dict[str, object] = {}
         snippet = shell.adapt(block("from epoxy import Client"))
@@ -71,6 +73,7 @@ def test_the_first_five_minutes_and_the_rest_of_the_page(tmp_path: Path) -> None
             for attribute in re.findall(r"\br\.(\w+)", snippet):
                 assert hasattr(reserved, attribute), attribute
             assert client.get(b"cfg") == b"2"
+            exec(block("with c.lock("), names)
 
         (transfer,) = commands(block("echo"))
         assert shell.run(transfer).startswith("done\n")
@@ -82,10 +85,10 @@ def test_the_first_five_minutes_and_the_rest_of_the_page(tmp_path: Path) -> None
 def ask_the_actor(shell: Shell) -> None:
     worker = subprocess.Popen([sys.executable, "-c", shell.adapt(block("from epoxy.envoy"))])
     try:
-        until(lambda: "worker" in shell.run("epoxy envoy list --pool chat | tail -n +2"), "a worker of the pool")
-        made, found, where = map(shell.run, commands(block("curl -d hello")))
-        assert made == found == "lobby, in us-east-1: hello\n"
-        assert "chat-room/lobby is " in where
+        until(lambda: "worker" in shell.run("epoxy envoy list --pool demo | tail -n +2"), "a worker of the pool")
+        *counted, where = map(shell.run, commands(block("curl -X POST")))
+        assert [json.loads(each) for each in counted] == [{"count": count, "in": "us-east-1"} for count in (1, 2)]
+        assert "counter/visits is " in where
     finally:
         worker.terminate()
         worker.wait(PATIENCE_S)

@@ -26,14 +26,29 @@ def there(trio: DemoCluster) -> Iterator["redis.Redis"]:
         yield client
 
 
-def test_a_lock_is_taken_once(here: "redis.Redis", there: "redis.Redis") -> None:
+def test_a_lock_is_taken_once_until_it_is_released(here: "redis.Redis", there: "redis.Redis") -> None:
     assert here.set("lock/a", "here", nx=True) is True
     assert there.set("lock/a", "there", nx=True) is None
     assert there.set("lock/a", "there", nx=True, get=True) == "here"
     assert there.setnx("lock/a", "there") is False
-    assert here.get("lock/a") == there.get("lock/a") == "here"
-    with pytest.raises(redis.ResponseError, match=r"^IMMUTABLE"):
-        there.set("lock/a", "there")
+    assert here.delete("lock/a") == 1
+    assert there.setnx("lock/a", "there") is True
+    assert here.getset("lock/a", "again") == "there"
+
+
+def test_a_name_is_taken_for_ever(here: "redis.Redis", there: "redis.Redis") -> None:
+    assert reserve(here, "name/a", "here") == "OK"
+    assert reserve(there, "name/a", "there") == "here"
+    assert reserve(there, "name/a", "here") == "OK", "as often as it is asked for"
+    assert here.get("name/a") == there.get("name/a") == "here"
+    assert there.set("name/a", "there", nx=True) is None
+    for change in (there.delete, there.getdel):
+        with pytest.raises(redis.ResponseError, match=r"^IMMUTABLE"):
+            change("name/a")
+
+
+def reserve(client: "redis.Redis", name: str, value: str) -> object:
+    return client.execute_command("RESERVE", name, value)  # type: ignore[no-untyped-call]
 
 
 def test_a_counter_counts_every_call(here: "redis.Redis", there: "redis.Redis") -> None:
@@ -72,9 +87,9 @@ def test_a_script_of_redis_cli(trio: DemoCluster) -> None:
     port = trio.nodes[2].resp_port
     script = """\
 PING
-SET cli/name ada NX
-SET cli/name bob NX
-SET cli/name bob NX GET
+RESERVE cli/name ada
+RESERVE cli/name bob
+RESERVE cli/name ada
 GET cli/name
 SET cli/name bob
 INCR cli/count
@@ -86,7 +101,7 @@ NOSUCHCOMMAND
 ECHO done
 """
     told = run_script(port, script, "--no-raw")
-    assert told[:5] == ["PONG", "OK", "(nil)", '"ada"', '"ada"']
+    assert told[:5] == ["PONG", "OK", '"ada"', "OK", '"ada"']
     assert told[5].startswith("(error) IMMUTABLE")
     assert told[6:11] == ["(integer) 1", "(integer) 42", '"42"', "(integer) 1", "(integer) 0"]
     assert told[11].startswith("(error) ERR unknown command")

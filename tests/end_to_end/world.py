@@ -25,19 +25,24 @@ TRIES = 20
 
 
 @contextmanager
-def regions(folder: Path, size: int = 3, *, wan: bool = False, auth: bool = False) -> Iterator[DemoCluster]:
-    """All ready and in touch with each other."""
-    cluster = start(folder, size, wan=wan, auth=auth)
+def regions(
+    folder: Path, size: int = 3, *, wan: bool = False, auth: bool = False, settings: str = ""
+) -> Iterator[DemoCluster]:
+    """All ready and in touch with each other. `settings`: more of the configuration of each."""
+    cluster = start(folder, size, wan=wan, auth=auth, settings=settings)
     try:
         yield cluster
     finally:
         cluster.kill()
 
 
-def start(folder: Path, size: int, *, wan: bool, auth: bool = False) -> DemoCluster:
+def start(folder: Path, size: int, *, wan: bool, auth: bool = False, settings: str = "") -> DemoCluster:
     for left in reversed(range(TRIES)):
         plan = DemoPlan(folder=folder, regions=size, port_base=draw_port_base(size + 1), wan=wan, auth=auth)
         cluster = DemoCluster(plan)
+        for node in cluster.nodes:
+            with node.config.open("a") as config:
+                config.write(settings)
         try:
             cluster.start(lambda _: None)
         except Unavailable:

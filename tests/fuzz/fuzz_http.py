@@ -93,7 +93,7 @@ TOKENS += [
     b"upgrade: websocket\r\n",
 ]
 TOKENS += [
-    b"connection: upgrade\r\nupgrade: epoxy-frames/4\r\n",
+    b"connection: upgrade\r\nupgrade: epoxy-frames/5\r\n",
     b"expect: 100-continue\r\n",
     b"0\r\n\r\n",
     b"5\r\nhello\r\n",

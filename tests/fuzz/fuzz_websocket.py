@@ -8,7 +8,20 @@ import msgspec
 from websockets.frames import Opcode
 
 from epoxy.api.http.envoy_session import HELLO_S, EnvoySession
-from epoxy.model.actors import Draining, EnvoyHello, Goodbye, Held, Ping, Response, Running, Stopped, ToEnvoy
+from epoxy.codec.envoy_frames import to_envoy
+from epoxy.model.actors import ActorName
+from epoxy.model.envoy_messages import (
+    ActorAsk,
+    Draining,
+    EnvoyHello,
+    Goodbye,
+    Held,
+    Ping,
+    Response,
+    Running,
+    Stopped,
+)
+from epoxy.model.exchanges import Credit, Head, Piece, RequestHead, Reset
 from epoxy.protocol.access.principal import OPEN
 from epoxy.transport.http.websocket import CLOSE_S, MAX_UNSENT_BYTES, WebSocket
 from tests.actors.bench import Datacenter
@@ -27,8 +40,6 @@ TOKENS = [
     b"\x81\xff",
 ]
 TOKENS += [b"\x81\xfe\xff\xff\0\0\0\0", b'"', b"{", b"}", b"[", b'"type":"hello"', b"\xff", b"null", b"1e999", b"-1"]
-
-to_envoy: msgspec.json.Decoder[ToEnvoy] = msgspec.json.Decoder(ToEnvoy)
 
 
 def framed(opcode: int, data: bytes, *, fin: bool = True) -> bytes:
@@ -54,8 +65,14 @@ class WebSocketTarget:
             incarnation=dice.choice(("", "one")),
         )
         others = [self._message(dice) for _ in range(dice.choice((0, 1, 2, 4)))]
-        said = [msgspec.json.encode(each) for each in ([hello, *others] if dice.random() < 0.8 else others)]
-        frames = [piece for text in said for piece in self._frames(dice, text)]
+        said = [hello, *others] if dice.random() < 0.8 else others
+        if dice.random() < 0.4:
+            middle = dice.randrange(len(said) + 1)
+            parts = [msgspec.msgpack.encode(part) for part in (said[:middle], said[middle:])]
+            frames = [piece for part in parts for piece in self._frames(dice, Opcode.BINARY, part)]
+        else:
+            texts = [msgspec.json.encode(each) for each in said]
+            frames = [piece for text in texts for piece in self._frames(dice, dice.choice(OPCODES), text)]
         if dice.random() < 0.2:
             frames.insert(dice.randrange(len(frames) + 1), framed(dice.choice((Opcode.PING, Opcode.PONG)), b"now"))
         if dice.random() < 0.1:
@@ -72,11 +89,22 @@ class WebSocketTarget:
                 Draining(),
                 Goodbye(),
                 Response(request_id=dice.choice((0, 1, 9)), body=b"x" * dice.choice((0, 3, 200))),
+                Head(stream=dice.choice((0, 1)), status=dice.choice((101, 200, -1)), fin=dice.random() < 0.5),
+                Piece(stream=dice.choice((0, 1)), body=b"x", fin=dice.random() < 0.5),
+                Credit(stream=1, amount=dice.choice((-1, 5, 1 << 60))),
+                Reset(stream=1, refused=dice.random() < 0.5),
+                ActorAsk(
+                    call=1,
+                    actor_id=actor,
+                    generation=generation,
+                    name=ActorName("prod", "room", "y"),
+                    head=RequestHead(),
+                    pool=dice.choice(("", "web")),
+                ),
             )
         )
 
-    def _frames(self, dice: Random, text: bytes) -> list[bytes]:
-        opcode = dice.choice(OPCODES)
+    def _frames(self, dice: Random, opcode: Opcode, text: bytes) -> list[bytes]:
         if dice.random() < 0.8 or len(text) < 2:
             return [framed(opcode, text)]
         middle = dice.randrange(len(text))
@@ -99,7 +127,7 @@ class WebSocketTarget:
         before = there.store.survivors()
 
         def session(made: WebSocket) -> EnvoySession:
-            sessions.append(EnvoySession(made, there.hosting, ended.append, OPEN, lambda: OPEN))
+            sessions.append(EnvoySession(made, there.hosting, ended.append, OPEN, lambda: OPEN, there.asks))
             return sessions[0]
 
         socket = WebSocket(session)
@@ -157,9 +185,9 @@ def messages_of(written: bytes) -> list[str]:
         data, written = written[start : start + size], written[start + size :]
         if len(data) != size:
             raise Finding("a frame is not complete")
-        if opcode == Opcode.TEXT:
-            message = to_envoy.decode(data)
-            found.append(str(type(message).__struct_config__.tag))
+        if opcode in (Opcode.TEXT, Opcode.BINARY):
+            messages = to_envoy.read(data, text=opcode == Opcode.TEXT)
+            found += [str(type(message).__struct_config__.tag) for message in messages]
         else:
             found.append({Opcode.CLOSE: "close", Opcode.PONG: "pong frame"}[Opcode(opcode)])
     return found

@@ -4,23 +4,14 @@ from collections.abc import Callable
 from random import Random
 
 from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.strings import Register, Steps
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
-from epoxy.model.writes import (
-    Committed,
-    Consistency,
-    ExpectedValueDoesNotMatch,
-    ImmutableKey,
-    NotAnInteger,
-    NothingToDelete,
-    Outcome,
-    Path,
-    ReadAnswer,
-    ReadResult,
-    Source,
-    VersionMismatch,
-    Write,
-)
-from epoxy.protocol.keys.preconditions import not_addable, result_of
+from epoxy.model.writes import Committed, Consistency, Outcome, Path, ReadAnswer, ReadResult, Source, Unchanged, Write
+from epoxy.protocol.keys.operations import Answered
+from epoxy.protocol.keys.preconditions import check_preconditions, result_of
+from epoxy.protocol.strings.evaluation import evaluate
+from epoxy.runtime.admission import Caller
+from epoxy.scripting.scripts import LuaScripts
 
 
 def held(value: bytes | None, version: int = 1, *, mutable: bool = True) -> Proposal:
@@ -39,6 +30,7 @@ class Registers:
         """Operations that reached the node."""
         self.late: list[Callable[[], None]] = []
         self.is_late = False
+        self.scripts = LuaScripts()
 
     def renew(self) -> None:
         self.held = dict(HELD)
@@ -48,14 +40,20 @@ class Registers:
         while self.late:
             self.late.pop(dice.randrange(len(self.late)))()
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+    def write(self, write: Write, answered: Callable[[Outcome], None], caller: Caller | None = None) -> None:  # noqa: ARG002
         self._soon(lambda: answered(self._outcome(write)))
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+    def read(
+        self,
+        key: bytes,
+        consistency: Consistency,
+        answered: Callable[[ReadAnswer], None],
+        caller: Caller | None = None,  # noqa: ARG002
+    ) -> None:
         del consistency
         self._soon(lambda: answered(ReadResult(committed=self.held.get(key), source=Source.QUORUM)))
 
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:  # noqa: ARG002
         del txn
         self._soon(lambda: answered(TxnRefused(reason="this node orders none")))
 
@@ -80,17 +78,24 @@ class Registers:
 
     def _outcome(self, write: Write) -> Outcome:
         before = self.held.get(write.key)
-        if before is not None and not (before.mutable and write.mutable):
-            refusal = ImmutableKey if write.mutable else ExpectedValueDoesNotMatch
-            return refusal(committed=before, path=Path.LOCAL)
-        if write.if_version is not None and write.if_version != (before.version if before is not None else 0):
-            return VersionMismatch(committed=before, path=Path.LOCAL)
-        if write.is_delete and (before is None or before.is_tombstone):
-            return NothingToDelete(committed=before, path=Path.SLOW)
-        if write.amount is not None and (reason := not_addable(write.amount, before)) is not None:
-            assert before is not None
-            return NotAnInteger(committed=before, path=Path.SLOW, reason=reason)
+        verdict = check_preconditions(write, before, confirmed=True)
+        if isinstance(verdict, Answered):
+            return verdict.outcome
         version = before.version + 1 if before is not None else 1
+        if write.steps is not None:
+            return self._evaluated(write.key, write.steps, before, version)
         after = self.held[write.key] = held(result_of(write, before), version, mutable=write.mutable)
         self.overwritten(write.key)
         return Committed(proposal=after, mine=True, path=Path.FAST, previous=before)
+
+    def _evaluated(self, key: bytes, steps: Steps, before: Proposal | None, version: int) -> Outcome:
+        done = evaluate(
+            steps,
+            Register(value=before.value if before is not None else None, version=version - 1),
+            self.scripts.run,
+        )
+        if not done.changed:
+            return Unchanged(committed=before, path=Path.SLOW, replies=done.replies)
+        after = self.held[key] = held(done.value, version)
+        self.overwritten(key)
+        return Committed(proposal=after, mine=True, path=Path.FAST, previous=before, replies=done.replies)

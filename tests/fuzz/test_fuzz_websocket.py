@@ -6,7 +6,7 @@ from epoxy.actors.conversation import Conversation
 from epoxy.actors.hosting import Hosting
 from epoxy.api.http.envoy_session import EnvoySession
 from epoxy.codec import json_text
-from epoxy.model.actors import FromEnvoy, Ping
+from epoxy.model.envoy_messages import FromEnvoy, Ping
 from epoxy.protocol.placement.records import EnvoyId
 from epoxy.transport.http.websocket import WebSocket
 from tests.fuzz.fuzz_websocket import websocket_target

@@ -14,9 +14,11 @@ from epoxy.agent import metrics as agent_metrics
 from epoxy.agent.sentinel import AgentStatus
 from epoxy.agent.settings import NODE, TABLE
 from epoxy.api.connection_metrics import ConnectionMetrics
+from epoxy.api.home_metrics import HomeMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.cli.main import cli
+from tests.actors.bench import Datacenter
 from tests.house.test_house import ROOT, tracked_files
 
 SOURCES = ROOT / "src" / "epoxy"
@@ -185,7 +187,8 @@ def named_metrics(text: str) -> set[str]:
     return {found[1] for span in code_in(text) if (found := shape.fullmatch(span))}
 
 
-NODES = names(Metrics()) | names(PlacementMetrics()) | names(ConnectionMetrics())
+HOMES = names(HomeMetrics(Datacenter().changes))
+NODES = names(Metrics()) | names(PlacementMetrics()) | names(ConnectionMetrics()) | HOMES
 
 
 def test_every_metric_is_in_the_manual() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PINS = ("run", "dev", "redis", "spec", "bench")
+PINS = ("run", "dev", "redis", "libraries", "redis-py-suite", "spec", "bench")
 
 # Hosts and folders that belong to one machine or one registry. The escapes keep this file from matching itself.
 HOSTS = re.compile(

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-LAYERS, PURITY, TERMINAL, CLIENT, PROTOCOLS, PRODUCT, SIMULATIONS, SIMULATOR = NAMES = [
+LAYERS, PURITY, TERMINAL, LUA, CLIENT, PROTOCOLS, PRODUCT, SIMULATIONS, SIMULATOR = NAMES = [
     contract["name"] for contract in CONTRACTS
 ]
 FORBIDDEN = CONTRACTS[1]["forbidden_modules"]
@@ -60,6 +60,7 @@ def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
         ({"epoxy.agent": "import epoxy.server"}, LAYERS),
         ({"epoxy.attic": ""}, LAYERS),
         ({"epoxy.store": "import rich"}, TERMINAL),
+        ({"epoxy.server": "import lupa"}, LUA),
         ({"epoxy.client": "import epoxy_sim"}, CLIENT),
         ({"epoxy.protocol.keys": "import epoxy.protocol.members"}, PROTOCOLS),
         ({"epoxy.server": "import epoxy_sim"}, PRODUCT),
@@ -74,6 +75,7 @@ def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
         "siblings",
         "a room without a place",
         "terminal",
+        "lua",
         "client",
         "protocols",
         "product",

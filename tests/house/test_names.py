@@ -21,6 +21,9 @@ carries the same name and the same meaning to a caller of the client library."""
 
 OUTCOME_FILES = {"epoxy/model/errors.py", "epoxy/model/writes.py"}
 
+TWO_FORMS = {"Response": {"epoxy/client/hosted/requests.py", "epoxy/model/envoy_messages.py"}}
+"""An actor's answer as its code gives it, and as a message."""
+
 
 def package_sources(package: str) -> dict[str, str]:
     """The text of every module of a package, by its path below src/."""
@@ -38,7 +41,7 @@ def doubles(modules: Mapping[str, str]) -> dict[str, list[str]]:
     return {
         name: places
         for name, places in found.items()
-        if len(places) > 1 and not (name in OUTCOMES and set(places) == OUTCOME_FILES)
+        if len(places) > 1 and set(places) != (OUTCOME_FILES if name in OUTCOMES else TWO_FORMS.get(name))
     }
 
 

@@ -1,9 +1,10 @@
 """What a replica stores for a key, and what it can never store."""
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
-from epoxy.model.records import FRESH, LINEAGE_LENGTH, KeyState, Proposal, ProposalId, Settled, Vote
+from epoxy.model.records import FRESH, LINEAGE_LENGTH, Expiry, KeyState, Proposal, ProposalId, Settled, Vote
 
 ID = ProposalId(1, 0xAB)
 
@@ -111,3 +112,18 @@ def test_versions_are_not_negative() -> None:
 
 def test_a_proposal_id_prints_its_replica_and_nonce() -> None:
     assert str(ID) == "1#ab"
+
+
+def test_only_a_value_of_a_mutable_key_ends() -> None:
+    expiry = Expiry(ttl_ms=1, since=1)
+    leased = Proposal(value=b"x", version=1, mutable=True, proposal_id=ID, expiry=expiry)
+    assert leased.expiry == expiry
+    for changed in ({"mutable": False}, {"value": None}):
+        with pytest.raises(AssertionError):
+            replace(leased, **changed)
+
+
+@pytest.mark.parametrize(("ttl_ms", "session"), [(0, b""), (1, bytes(16)), (-1, b"")])
+def test_an_expiry_is_a_time_to_live_or_a_session(ttl_ms: int, session: bytes) -> None:
+    with pytest.raises(AssertionError):
+        Expiry(ttl_ms=ttl_ms, since=1, session=session)

@@ -1,8 +1,11 @@
 """What clients may ask for."""
 
+from typing import Any
+
 import pytest
 
-from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal, ProposalId
+from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS, MAX_VALUE_BYTES, Proposal, ProposalId
+from epoxy.model.strings import Steps
 from epoxy.model.writes import ReadResult, Source, Write
 
 
@@ -33,6 +36,52 @@ def test_only_mutable_writes_delete_or_compare() -> None:
         Write(key=b"k", value=None)
     with pytest.raises(AssertionError):
         Write(key=b"k", value=b"v", if_version=1)
+
+
+STEPS = Steps(commands=((b"APPEND", b"k", b"v"),), now_ms=1, seed=1)
+SESSION = bytes(16)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"value": b"v", "ttl_ms": MAX_TTL_MS},
+        {"value": b"v", "session": SESSION},
+        {"value": b"v", "keep_expiry": True},
+        {"value": b"v", "if_absent": True, "ttl_ms": 1},
+        {"value": None, "touch": True},
+        {"value": None, "touch": True, "ttl_ms": 1},
+        {"value": None, "amount": 1, "ttl_ms": 1},
+        {"value": None, "steps": STEPS},
+    ],
+    ids=str,
+)
+def test_mutable_writes_expire_touch_and_have_steps(fields: dict[str, Any]) -> None:
+    write = Write(key=b"k", mutable=True, **fields)
+    assert not write.is_delete
+    assert write.expires == bool(write.ttl_ms or write.session)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ttl_ms": -1},
+        {"ttl_ms": MAX_TTL_MS + 1},
+        {"session": b"short"},
+        {"ttl_ms": 1, "session": SESSION},
+        {"ttl_ms": 1, "keep_expiry": True},
+        {"session": SESSION, "keep_expiry": True},
+        {"touch": True},
+        {"steps": STEPS},
+        {"mutable": False, "ttl_ms": 1},
+        {"mutable": False, "session": SESSION},
+    ],
+    ids=str,
+)
+def test_what_no_write_with_a_value_is(fields: dict[str, Any]) -> None:
+    whole: dict[str, Any] = {"key": b"k", "value": b"v", "mutable": True} | fields
+    with pytest.raises(AssertionError):
+        Write(**whole)
 
 
 def test_a_read_shows_a_tombstone_and_nothing_alike() -> None:

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from epoxy.model.marks import OWNED
 from epoxy.model.transactions import Delete, Executed, Put, Txn
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.service import Node
-from epoxy.node.txn.transactions import OWNED
 from tests.node.service_bench import World
 from tests.protocol.keys.harness import KEY, B, commit, prop
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from epoxy.model.marks import OWNED
 from epoxy.model.messages import Accept
 from epoxy.model.transactions import Put, Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, Refused
 from epoxy.node.quorum_watch import LOST_MS, NO_QUORUM, READ_WITHOUT_QUORUM, QuorumWatch
-from epoxy.node.txn.transactions import OWNED
-from epoxy.runtime.admission import Admission
+from epoxy.runtime.admission import Admission, Ticket
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import HandClock
 from tests.node.service_bench import HandLinks, World
@@ -177,10 +177,10 @@ def test_what_was_put_forward_is_answered_soon_and_stays_unknown() -> None:
 def test_a_refusal_of_what_was_put_forward_is_caught() -> None:
     answer_due: Callable[..., None] = Admission._answer_due
 
-    def all_unbegun(admission: Admission[object], now_ms: float) -> None:
-        for ticket in admission._waiting:
+    def all_unbegun(admission: Admission[object], lane: dict[Ticket[object], float], now_ms: float) -> None:
+        for ticket in lane:
             ticket.begun = False
-        answer_due(admission, now_ms)
+        answer_due(admission, lane, now_ms)
 
     with applied((Patch(Admission, "_answer_due", all_unbegun),)):
         world = put_forward_then_lost()

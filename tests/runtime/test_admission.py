@@ -3,7 +3,7 @@
 from epoxy.model.writes import Path
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.observer import Unobserved
-from epoxy.runtime.admission import BURST, QUEUE_S, Admission
+from epoxy.runtime.admission import BURST, GRAIN_MS, QUEUE_S, Admission, Caller
 from tests.node.bench import HandClock
 
 
@@ -75,3 +75,41 @@ def test_everything_heard_is_passed_on() -> None:
     pace.then = ear
     pace.proposal_done("Committed", Path.FAST, 0.1, prepares=1, retries=2, bumps=3)
     assert ear.heard == [("Committed", Path.FAST, 0.1, 1, 2, 3)]
+
+
+def test_each_client_has_its_own_time_limit_and_never_more_than_the_operation() -> None:
+    clock, told = HandClock(), list[str]()
+    pending = Admission(clock, 10, 1000, "late")
+    for name, caller in (("slow", None), ("long", Caller(5000)), ("short", Caller(400)), ("also", Caller(400))):
+        pending.begin(lambda _, name=name: told.append(f"{name} {clock.now:.0f}"), caller)  # type: ignore[misc]
+    clock.advance(399)
+    assert told == []
+    clock.advance(1)
+    assert told == ["short 400", "also 400"]
+    clock.advance(600 + GRAIN_MS)
+    assert told[2:] == ["slow 1000", "long 1000"]
+
+
+def test_what_waits_is_withdrawn_when_its_client_leaves_and_nothing_else() -> None:
+    clock, withdrawn = HandClock(), list[str]()
+    pending = Admission(clock, 10, 1000, "late", "unbegun")
+    leaving, staying = Caller(), Caller()
+    waits, runs, began, other = (pending.begin(lambda _: None, who) for who in (leaving, leaving, leaving, staying))
+    for name, ticket in (("waits", waits), ("began", began), ("other", other)):
+        ticket.wait(lambda name=name: withdrawn.append(name))  # type: ignore[misc]
+    assert began.begin()
+    leaving.leave()
+    assert (withdrawn, pending.abandoned, runs.begun) == (["waits"], 1, True)
+    for ticket in (waits, runs, began, other):
+        ticket("done")
+    leaving.leave()
+    staying.leave()
+    assert (withdrawn, pending.count) == (["waits"], 0), "what has ended is not withdrawn"
+
+
+def test_what_waits_at_its_time_limit_is_withdrawn() -> None:
+    clock, told, withdrawn = HandClock(), list[str](), list[str]()
+    pending = Admission(clock, 10, 1000, "late", "unbegun")
+    pending.begin(told.append).wait(lambda: withdrawn.append("it"))
+    clock.advance(1000)
+    assert (told, withdrawn, pending.abandoned) == (["unbegun"], ["it"], 0)

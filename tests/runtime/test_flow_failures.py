@@ -90,7 +90,9 @@ def test_after_one_exception_in_a_transaction_the_next_on_that_key_are_executed(
     assert [type(cluster.txn(home, ADD)) for home in (1, 2, 1)] == [Executed] * 3
     never_begun = kind is Begin and not after
     assert [type(outcome) for outcome in lost] == [TxnRefused if never_begun else Executed]
-    assert cluster.nodes[1].engine.value(b"k") == (b"4" if never_begun else b"5"), "executed once, or refused and never"
+    assert cluster.nodes[1].engine.held(b"k").value == (b"4" if never_begun else b"5"), (
+        "executed once, or refused and never"
+    )
     cluster.run(30_000)
     assert not any(node.engine.replica.log.instances for node in cluster.nodes.values()), "nothing is left behind"
 
@@ -152,7 +154,7 @@ def test_one_client_that_fails_at_its_answer_does_not_silence_the_others_of_its_
     def fails(_: TxnOutcome) -> None:
         raise RuntimeError("a bug of its own")
 
-    result = Executed(succeeded=True, seen=(), done=(), found=())
+    result = Executed(succeeded=True, done=())
     flight = Flight(write(), [QueuedTransaction(ADD, answered) for answered in (heard.append, fails, heard.append)])
     with pytest.raises(RuntimeError):
         flight.executed([result] * 3)

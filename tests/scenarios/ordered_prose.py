@@ -27,7 +27,7 @@ from epoxy.model.instances import (
     Voted,
     Waiting,
 )
-from epoxy.model.transactions import Add, Delete, Executed, Get, Operation, Put
+from epoxy.model.transactions import Add, Delete, Executed, Expire, Get, Operation, Put
 from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, TooMuch
 from epoxy.protocol.txn.effects import Begin, FinishFast, Join, Look, TxnOp
 from tests.scenarios import prose
@@ -62,6 +62,8 @@ def operation(op: Operation) -> str:
             return f"delete {op.key.decode()}"
         case Add():
             return f"add {op.key.decode()} {'-' if op.negative else ''}{op.amount}"
+        case Expire():
+            return f"expire {op.key.decode()} {op.version}"
         case _:
             assert_never(op)
 

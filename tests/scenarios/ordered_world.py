@@ -87,7 +87,7 @@ class OrderedWorld(FlowTable, LetterTable):
     def tell_state(self) -> None:
         for i, replica in self.replicas.items():
             view = self.stores[i].newest()
-            values = {key.decode(): replica.space.value(view, key) for key in sorted(self._keys)}
+            values = {key.decode(): replica.space.held(view, key).value for key in sorted(self._keys)}
             shown = ", ".join(f"{key}={value.decode()}" for key, value in values.items() if value is not None)
             waiting = [
                 f"{words.iid(each.id)} {words.held(each)}"

@@ -48,6 +48,7 @@ from epoxy.model.writes import (
     ReadOutcome,
     ReadResult,
     Refused,
+    Unchanged,
     VersionMismatch,
 )
 from epoxy.protocol.effects import Adopt
@@ -79,7 +80,8 @@ def proposal(p: Proposal) -> str:
     versions = f"{p.base + 1}-{p.version}" if p.folded else f"{p.version}"
     writers = "+".join(write_id(each) for each in (*p.folded, p.proposal_id))
     folder = f" by {name(p.proposer)}" if p.proposer else ""
-    return f"@{versions}{':=' if p.mutable else '='}{value}/{writers}{folder}"
+    ends = f" for {p.expiry.ttl_ms} ms since @{p.expiry.since}" if p.expiry is not None else ""
+    return f"@{versions}{':=' if p.mutable else '='}{value}/{writers}{folder}{ends}"
 
 
 def write_id(i: ProposalId) -> str:
@@ -207,6 +209,8 @@ def outcome(o: Outcome | ReadOutcome) -> str:
             return f"Committed {proposal(o.proposal)}{replaced}, {'mine' if o.mine else 'not mine'} ({o.path.value})"
         case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete() | NotAnInteger():
             return f"{type(o).__name__}, it holds {committed(o.committed)} ({o.path.value})"
+        case Unchanged():
+            return f"Unchanged, it holds {committed(o.committed)} ({o.path.value})"
         case ConsensusFailed() | ReadFailed():
             return f"{type(o).__name__}: {o.reason}"
         case ReadResult():

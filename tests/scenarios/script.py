@@ -11,6 +11,7 @@ from epoxy.model.instances import Command
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Txn
 from epoxy.model.writes import Consistency, Write
+from epoxy.node.keys.leases import end_of
 from epoxy.protocol.keys.proposer import propose
 from epoxy.protocol.keys.reader import read
 from tests.scenarios import ordered_prose, prose
@@ -92,6 +93,9 @@ class Stage:
             "propose": self.propose,
             "put": self.put,
             "delete": self.delete,
+            "lend": self.lend,
+            "renew": self.renew,
+            "end": self.end,
             "fold": self.fold,
             "carry": self.carry,
             "back": self.back,
@@ -213,6 +217,18 @@ class Stage:
     def delete(self, who: str, condition: str | None = None) -> None:
         self._write(who, Write(key=KEY, value=None, mutable=True, if_version=if_version(condition)))
 
+    def lend(self, who: str, value: str, ttl_ms: str) -> None:
+        """With a time to live."""
+        self._write(who, Write(key=KEY, value=value.encode(), mutable=True, if_absent=True, ttl_ms=int(ttl_ms)))
+
+    def renew(self, who: str, ttl_ms: str, condition: str | None = None) -> None:
+        expected = if_version(condition)
+        self._write(who, Write(key=KEY, value=None, mutable=True, touch=True, ttl_ms=int(ttl_ms), if_version=expected))
+
+    def end(self, who: str, version: str) -> None:
+        """The count of this version has run out there."""
+        self._write(who, end_of(KEY, int(version)))
+
     def _write(self, who: str, write: Write) -> None:
         self.world.start(self._replica(who), lambda ctx: propose(write, ctx))
 
@@ -306,19 +322,20 @@ def differences(path: Path) -> Iterator[str]:
 
 
 def parse_writes(words: tuple[str, ...]) -> list[Write]:
-    """`put x, put y if=2, add 1, delete`."""
+    """`put x, put y if=2, add 1, delete, create z`."""
     return [parse_write(*part.split()) for part in " ".join(words).split(",")] if words else []
 
 
 def parse_write(verb: str, *words: str) -> Write:
     values = [word for word in words if not word.startswith("if=")]
     conditions = [int(word.removeprefix("if=")) for word in words if word.startswith("if=")]
-    if verb not in ("put", "add", "delete") or len(values) != (verb != "delete") or len(conditions) > 1:
+    if verb not in ("put", "create", "add", "delete") or len(values) != (verb != "delete") or len(conditions) > 1:
         raise ScenarioError(f"no write: {verb} {' '.join(words)}")
     return Write(
         key=KEY,
-        value=values[0].encode() if verb == "put" else None,
+        value=values[0].encode() if verb in ("put", "create") else None,
         mutable=True,
+        if_absent=verb == "create",
         if_version=conditions[0] if conditions else None,
         amount=int(values[0]) if verb == "add" else None,
     )

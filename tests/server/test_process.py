@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 
 from epoxy.api.connection_metrics import ConnectionMetrics
+from epoxy.api.home_metrics import HomeMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.model.errors import ConfigError, InvariantViolation
 from epoxy.model.quorum import QuorumPolicy
@@ -35,6 +36,7 @@ from epoxy.server.process import Process
 from epoxy.store.embedded.datadir import FORMAT
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
 from epoxy.transport.http.listener import Listener
+from tests.actors.test_home_changes import regions
 from tests.node.process.test_config import MANUAL
 
 PATIENCE_S = 60.0
@@ -220,7 +222,7 @@ def test_not_ready_before_the_others_have_met_its_store(tmp_path: Path) -> None:
             assert (refused, json.loads(body)["error"]["definite"]) == (503, True)
             assert "most of the others have no record of this store" in json.loads(body)["error"]["message"]
         with served.redis() as redis:
-            redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
+            redis.sendall(redis_command(b"RESERVE", b"b", b"2"))
             assert b"most of the others have no record of this store" in redis.recv(1000)
 
 
@@ -309,7 +311,7 @@ def test_a_node_whose_store_is_refused_hosts_no_actors(tmp_path: Path) -> None:
     async def begin_again() -> bool:
         process = Process(load(node.config))
         await process.start()
-        begun = process._actors._hosting._timer is not None
+        begun = process._actors._hosting.placing._timer is not None
         await process.stop(asyncio.Event())
         return begun
 
@@ -441,7 +443,7 @@ def test_sigterm_waits_for_writes_on_both_doors(tmp_path: Path, disk: Path) -> N
         http, redis, idle = served.http(), stack.enter_context(served.redis()), stack.enter_context(served.redis())
         stack.callback(http.close)
         http.request("PUT", "/v2/kv/a", b"1")
-        redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
+        redis.sendall(redis_command(b"RESERVE", b"b", b"2"))
         until(lambda: served.status()["writes_in_flight"] == 2, "two writes in flight")
         served.process.send_signal(signal.SIGTERM)
         assert served.hear("draining")["writes_in_flight"] == 2
@@ -490,7 +492,7 @@ def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
         redis, http = stack.enter_context(served.redis()), served.http()
         stack.callback(http.close)
         http.request("PUT", "/v2/kv/a", b"1")
-        redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
+        redis.sendall(redis_command(b"RESERVE", b"b", b"2"))
         until(lambda: served.status()["writes_in_flight"] == 2, "two writes in flight")
         served.process.send_signal(signal.SIGTERM)
         served.hear("draining")
@@ -630,6 +632,7 @@ def test_the_manual_has_every_metric() -> None:
     named = set(re.findall(r"epoxy_[a-z_]+", manual))
     metrics = Metrics()
     metrics.include(ConnectionMetrics())
+    metrics.include(HomeMetrics(regions()[0].changes))
     families = set(re.findall(r"^# TYPE (epoxy_\w+)", metrics.text().decode(), re.MULTILINE))
     assert families
     assert families - named == set()

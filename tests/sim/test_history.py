@@ -22,6 +22,7 @@ from epoxy_sim.history import (
     Read,
     Reserve,
     Same,
+    Touch,
     Unknown,
     Won,
     check_optimistic_read,
@@ -30,6 +31,9 @@ from epoxy_sim.history import (
 )
 
 KINDS: list[Kind] = [
+    Touch(ttl_ms=5, if_version=2),
+    Put(value=b"x", if_absent=True, ttl_ms=5),
+    Put(value=b"x", keep_expiry=True),
     Reserve(value=b"r"),
     Put(value=b"\x00\xff"),
     Put(value=b"", if_version=0),

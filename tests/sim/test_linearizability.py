@@ -20,7 +20,8 @@ from epoxy_sim.history import (
     Same,
     Unknown,
 )
-from epoxy_sim.linearizability import Linearizable, NotLinearizable, Register, Undecided, check
+from epoxy_sim.linearizability import Linearizable, NotLinearizable, Undecided, check
+from epoxy_sim.register import Register
 from tests.sim.histories import (
     A,
     B,

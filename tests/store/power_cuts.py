@@ -182,13 +182,12 @@ def judge(disk: Path, acknowledged: int) -> int:
         raise Violation(f"{acknowledged} was acknowledged, and the store is refused: {error}") from error
 
 
-def torment(cuts: int, seed: int, planted: str | None = None, folder: Path | None = None) -> int:
-    """Cut the power so often; how many transactions outlived that."""
+def torment(
+    cuts: int, seed: int, planted: str | None = None, folder: Path | None = None, each: int = CUTS_OF_A_FOLDER
+) -> int:
+    """Cut the power so often, `each` times in one data directory; how many transactions outlived that."""
     dice = random.Random(seed)
-    return sum(
-        one_folder(min(CUTS_OF_A_FOLDER, cuts - done), dice, planted, folder)
-        for done in range(0, cuts, CUTS_OF_A_FOLDER)
-    )
+    return sum(one_folder(min(each, cuts - done), dice, planted, folder) for done in range(0, cuts, each))
 
 
 def one_folder(cuts: int, dice: random.Random, planted: str | None, folder: Path | None) -> int:
@@ -210,6 +209,7 @@ def one_folder(cuts: int, dice: random.Random, planted: str | None, folder: Path
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuts", type=int, default=50)
+    parser.add_argument("--each", type=int, default=CUTS_OF_A_FOLDER, help="so many of them in one data directory")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--folder", type=Path, help="where the directory is made (default: in memory, if it can be)")
     parser.add_argument("--plant", choices=sorted(PLANTED), help="a fault of the store: it must be found")
@@ -218,7 +218,7 @@ def main() -> None:
         run_under_shim()
     started = time.monotonic()
     try:
-        held = torment(options.cuts, options.seed, options.plant, options.folder)
+        held = torment(options.cuts, options.seed, options.plant, options.folder, options.each)
     except Violation as violation:
         sys.exit(f"violated: {violation} (seed {options.seed}; how threads take turns is the machine's)")
     seconds = time.monotonic() - started

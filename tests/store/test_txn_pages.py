@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epoxy.codec import wire
 from epoxy.model.members import MAX_PAGE_BYTES, Pair, ValuesPage, ValuesRead
+from epoxy.model.transactions import OrderedValue
 from epoxy.protocol.members.mirror import differing_spans
 from epoxy.store.memory import MemoryStore
 from epoxy.store.txn_pages import ValueSpace
@@ -18,7 +20,7 @@ SOURCE, READER = 1, 2
 def store_with(values: Mapping[bytes, bytes], replica_id: int) -> MemoryStore:
     store, space = MemoryStore(), OrderedSpace(replica_id)
     for key, value in values.items():
-        store.transact(lambda tx, key=key, value=value: space.set_value(tx, key, value))  # type: ignore[misc]
+        store.transact(lambda tx, key=key, value=value: space.set_held(tx, key, OrderedValue(value=value, version=1)))  # type: ignore[misc]
     return store
 
 
@@ -40,7 +42,7 @@ class Pass:
             held = () if blind else mine.stretches(reader.newest(), after, 2 if not epoch else 4)
             page = theirs.page(source.newest(), ValuesRead(epoch=epoch, after=after, held=held))
             spans = differing_spans(after, held, page)
-            self.news += reader.transact(lambda tx, s=spans, p=page: mine.replace(tx, s, p.pairs))  # type: ignore[misc]
+            self.news += len(reader.transact(lambda tx, s=spans, p=page: mine.replace(tx, s, p.pairs)))  # type: ignore[misc]
             self.pages.append(page)
             if page.through is None:
                 return
@@ -49,7 +51,17 @@ class Pass:
 
 
 def held(store: MemoryStore, replica_id: int) -> dict[bytes, bytes]:
-    return {pair.key: pair.value for pair in ValueSpace(replica_id).held(store.newest(), None, None)}
+    return {pair.key: value_of(pair.value) for pair in ValueSpace(replica_id).held(store.newest(), None, None)}
+
+
+def record_of(value: bytes) -> bytes:
+    return wire.encode_ordered_value(OrderedValue(value=value, version=1))
+
+
+def value_of(record: bytes) -> bytes:
+    value = wire.decode_ordered_value(record).value
+    assert value is not None
+    return value
 
 
 keys = st.binary(min_size=1, max_size=2)
@@ -74,7 +86,7 @@ def test_a_page_has_only_the_stretches_that_differ() -> None:
     source, reader = store_with(values | {b"2": b"w", b"7": b"w"}, SOURCE), store_with(values, READER)
     (page,) = Pass(source, reader, epoch=3).pages
     assert page.differing == (1, 3)
-    assert page.pairs == (Pair(b"2", b"w"), Pair(b"3", b"v"), Pair(b"6", b"v"), Pair(b"7", b"w"))
+    assert page.pairs == tuple(Pair(b"%d" % i, record_of(b"w" if i in (2, 7) else b"v")) for i in (2, 3, 6, 7))
 
 
 def test_what_was_deleted_there_is_deleted_here() -> None:
@@ -106,8 +118,18 @@ def test_large_values_make_short_pages(epoch: int) -> None:
     assert Pass(source, reader, epoch=epoch).news == 0
 
 
+def test_a_raw_value_and_a_record_of_it_are_the_same() -> None:
+    """A newcomer holds the record where its source has the raw value of an earlier release."""
+    source, reader = MemoryStore(contents={OrderedSpace(SOURCE).raw_row(b"k"): b"v"}), MemoryStore()
+    assert Pass(source, reader).news == 1
+    assert OrderedSpace(READER).held(reader.newest(), b"k") == OrderedValue(value=b"v")
+    assert Pass(source, reader).news == 0
+    raw = MemoryStore(contents={OrderedSpace(READER).raw_row(b"k"): b"v"})
+    assert Pass(source, raw).news == 0
+
+
 def test_other_rows_and_other_replicas_are_no_values() -> None:
     store = store_with({b"k": b"v"}, SOURCE)
-    store.transact(lambda tx: OrderedSpace(READER).set_value(tx, b"k", b"w"))
+    store.transact(lambda tx: OrderedSpace(READER).set_held(tx, b"k", OrderedValue(value=b"w", version=1)))
     assert held(store, SOURCE) == {b"k": b"v"}
     assert held(store, READER) == {b"k": b"w"}

@@ -2,10 +2,13 @@
 
 from msgspec.structs import replace
 
+from epoxy.codec import wire
 from epoxy.model.ballot import Ballot
 from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, OrderedCommit, Phase, Term
 from epoxy.model.members import Kept, KeptId
 from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.records import Expiry
+from epoxy.model.transactions import NO_ROW, OrderedValue
 from epoxy.protocol.txn.acceptor import commit_of
 from epoxy.store.memory import MemoryStore
 from epoxy.store.txn_rows import OrderedSpace, TermSpace
@@ -67,13 +70,24 @@ def test_replicas_coordinators_and_terms_do_not_mix() -> None:
 
 def test_values_and_the_term() -> None:
     store = MemoryStore()
-    store.transact(lambda tx: SPACE.set_value(tx, b"k\x00", b"v"))
-    assert SPACE.value(store.newest(), b"k\x00") == b"v"
-    store.transact(lambda tx: SPACE.set_value(tx, b"k\x00", None))
-    assert SPACE.value(store.newest(), b"k\x00") is None
+    for held in (OrderedValue(value=b"v", version=1), OrderedValue(value=None, version=2), NO_ROW):
+        store.transact(lambda tx, held=held: SPACE.set_held(tx, b"k\x00", held))  # type: ignore[misc]
+        assert SPACE.held(store.newest(), b"k\x00") == held
     assert SPACE.term(store.newest()) is None
     store.transact(lambda tx: SPACE.set_term(tx, FIRST))
     assert SPACE.term(store.newest()) == FIRST
+
+
+def test_a_raw_value_is_read_and_goes_with_the_next_write() -> None:
+    """Written before versions were counted. Its bytes may look like a record."""
+    record = wire.encode_ordered_value(OrderedValue(value=b"v", version=9))
+    store = MemoryStore(contents={SPACE.raw_row(b"k"): record})
+    assert SPACE.held(store.newest(), b"k") == OrderedValue(value=record)
+    assert SPACE.held(store.newest(), b"k").at == 1
+    after = OrderedValue(value=b"w", version=2)
+    store.transact(lambda tx: SPACE.set_held(tx, b"k", after))
+    assert SPACE.held(store.newest(), b"k") == after
+    assert store.newest().get(SPACE.raw_row(b"k")) is None
 
 
 def test_of_a_term_that_is_over_only_decisions_stay() -> None:
@@ -105,3 +119,14 @@ def test_what_another_kept_is_kept_here() -> None:
     assert SPACE.kept(store.newest(), None, 3, 9) == mine
     assert SPACE.kept(store.newest(), KeptId(term=0, id=ONE), 3, 1) == mine[1:2]
     assert SPACE.kept(store.newest(), None, 2, 9) == mine[:2]
+
+
+def test_the_index_follows_what_is_held() -> None:
+    """Given, kept by the next version, renewed, taken away, given again, deleted."""
+    store = MemoryStore()
+    expiries = [Expiry(ttl_ms=9, since=since) if since else None for since in (1, 1, 3, 0, 5, 0)]
+    for version, expiry in enumerate(expiries, 1):
+        held = OrderedValue(value=None if version == len(expiries) else b"v", version=version, expiry=expiry)
+        store.transact(lambda tx, held=held: SPACE.set_held(tx, b"k", held))  # type: ignore[misc]
+        found = [(key, entry.version, entry.expiry) for key, entry in SPACE.expiring(store.newest(), None, 9)]
+        assert found == ([(b"k", version, expiry)] if expiry is not None else [])

@@ -48,7 +48,7 @@ class Epoxy(System):
 
     def load(self, keys: int, generate: Generate) -> str:  # noqa: ARG002 (others need it)
         """While the nodes are down, each into its own store: see the loader."""
-        exchange = resp.create(loaded_key(), value_of(16))
+        exchange = resp.reserve(loaded_key(), value_of(16))
         self._pattern(exchange)
         for node in self.nodes:
             node.stop()
@@ -135,7 +135,7 @@ def resp_door(ports: tuple[int, ...]) -> Door:
         wire=Wire.RESP,
         ports=ports,
         speak={
-            Operation.CREATE: resp.create,
+            Operation.CREATE: resp.reserve,
             Operation.PUT: resp.put,
             Operation.GET: resp.get,
             Operation.GET_NOW: resp.get,

@@ -19,6 +19,11 @@ def create(key: bytes, value: bytes) -> Exchange:
     return Exchange(command(b"SET", key, value, b"NX"), OK)
 
 
+def reserve(key: bytes, value: bytes) -> Exchange:
+    """For ever, as Epoxy does."""
+    return Exchange(command(b"RESERVE", key, value), OK)
+
+
 def put(key: bytes, value: bytes) -> Exchange:
     return Exchange(command(b"SET", key, value), OK)
 

@@ -5,29 +5,35 @@
 (4, ON_ENVOY, namespace, envoy_key, id) the actors of an envoy
 (4, PENDING, namespace, pool, id)       actors that wait for an envoy
 (4, LOST, namespace, envoy_key)         an expired envoy whose actors have to move
+(4, ALARM, time, id)                    when an alarm is looked at next
+(4, DOOMED, id)                         the actor is destroyed and has ended, and its state is to be deleted
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
+from epoxy.actors import local_states
 from epoxy.codec.tuple import pack, strinc, unpack
 from epoxy.model.actors import ACTOR_ROWS, ActorEntry, ActorName, ActorState
 from epoxy.model.errors import RottenRow
+from epoxy.model.homes import HomeRecord, generation_of
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.placement import envoys
 from epoxy.protocol.placement.allocator import Allocation
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 
-# The codes are part of the format: never renumber. 1 to 3 are replicas' and envoys' rows.
+# The codes are part of the format: never renumber. Rows of 1 to 3 are replicas' and envoys', (4, 5) are states.
 ROOT = ACTOR_ROWS
 ACTOR, NAME, ON_ENVOY, PENDING, LOST = map(pack, ((ROOT, 0), (ROOT, 1), (ROOT, 2), (ROOT, 3), (ROOT, 4)))
+ALARM, DOOMED = map(pack, ((ROOT, 6), (ROOT, 7)))
 
 FORMAT = b"\x01"
 """The version of a record, in front of it."""
 
-PAGE_ROWS = 256
+RELEASED = b"\x00"
+"""In place of a lease: the actor was given up here, so that it can move. No incarnation is that short."""
 
 RETRY_MS = 1_000
 MAX_RETRY_MS = 60_000
@@ -72,87 +78,54 @@ def named(view: Snapshot, name: ActorName) -> ActorEntry | None:
     return load(view, actor_id) if actor_id is not None else None
 
 
-def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, limit: int) -> list[ActorEntry]:
-    """Living actors in the order of their names, from the first one beyond `after`, which is one's id."""
-    prefix = NAME + pack((namespace,) if name is None else (namespace, name))
-    begin = prefix
-    if after is not None and (last := load(view, after)) is not None:
-        begin = max(prefix, name_row(last.name) + b"\x00")
-    found: list[ActorEntry] = []
-    while len(found) < limit:
-        rows = view.range(begin, strinc(prefix), limit=limit)
-        found += [actor for _, actor_id in rows if (actor := readable(view, actor_id)) is not None and actor.is_alive]
-        if len(rows) < limit:
-            break
-        begin = rows[-1][0] + b"\x00"
-    return found[:limit]
+def adopt(tx: Transaction, name: ActorName, record: HomeRecord, *, fresh: bool) -> ActorEntry:
+    """The actor of a name that this datacenter has become the home of, by this record. `fresh`: the same record made
+    the actor, so no generation of it was ever started. One that still runs here under an earlier lease has to end
+    first, and is asked to (see `move`)."""
+    known = load(tx, record.actor_id)
+    if known is None:
+        actor = ActorEntry(
+            id=record.actor_id,
+            name=name,
+            pool=record.pool,
+            state=ActorState.PENDING,
+            generation=generation_of(record.epoch, 0),
+            create_ts=record.create_ts,
+            input=record.input,
+            lease=record.lease,
+            epoch=record.epoch,
+            clean=fresh,
+            saved=not fresh,
+        )
+        return succeed(tx, actor)
+    if known.epoch > record.epoch or known.lease == record.lease:
+        return known
+    if not known.is_alive:
+        # It was to be destroyed, and that was not decided before another datacenter took it over.
+        ending = ActorState.PENDING if known.envoy_key is None else ActorState.MOVING
+        known = replace(known, state=ending, input=record.input)
+    actor = replace(known, lease=record.lease, epoch=record.epoch, clean=False, saved=True, not_before_ms=0)
+    if actor.envoy_key is None:
+        actor = replace(actor, state=ActorState.PENDING)
+        tx.set(pending_row(actor), b"")
+    elif actor.state is not ActorState.MOVING:
+        actor = replace(actor, state=ActorState.MOVING)
+    save(tx, actor)
+    return actor
 
 
-def on_envoy(view: Snapshot, envoy: EnvoyId, limit: int) -> list[ActorEntry]:
-    prefix = envoy_rows(envoy)
-    found = [readable(view, last_id(row)) for row, _ in view.range(prefix, strinc(prefix), limit=limit)]
-    return [actor for actor in found if actor is not None]
-
-
-def all_on_envoy(view: Snapshot, envoy: EnvoyId) -> list[ActorEntry]:
-    """As many as its slots, which are limited when it connects."""
-    rows = scan(view, envoy_rows(envoy), strinc(envoy_rows(envoy)))
-    found = [readable(view, last_id(row)) for row in rows]
-    return [actor for actor in found if actor is not None]
-
-
-def scan(view: Snapshot, begin: bytes, end: bytes) -> Iterator[bytes]:
-    while rows := view.range(begin, end, limit=PAGE_ROWS):
-        for row, _ in rows:
-            yield row
-        begin = rows[-1][0] + b"\x00"
-
-
-def waiting(view: Snapshot, now_ms: int, limit: int, after: bytes = PENDING) -> tuple[list[ActorEntry], bytes | None]:
-    """Actors that may be given an envoy now, and the row to go on from."""
-    rows = view.range(after, strinc(PENDING), limit=limit)
-    found = [readable(view, last_id(row)) for row, _ in rows]
-    due = [actor for actor in found if actor is not None and actor.not_before_ms <= now_ms]
-    return due, rows[-1][0] + b"\x00" if len(rows) == limit else None
-
-
-def lost(view: Snapshot, limit: int) -> list[EnvoyId]:
-    found = []
-    for row, _ in view.range(LOST, strinc(LOST), limit=limit):
-        _, _, namespace, envoy_key = unpack(row)
-        assert isinstance(namespace, str)
-        assert isinstance(envoy_key, str)
-        found.append(EnvoyId(namespace, envoy_key))
-    return found
-
-
-def ensure(
-    tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
-) -> tuple[ActorEntry, bool]:
-    """The living actor of a name, and whether it is new. The first one has the id that was reserved, so two requests
-    that finish the same reservation make the same actor; later ones get a `fresh` id, and start when the one before
-    has ended."""
-    last = tx.get(name_row(name))
+def succeed(tx: Transaction, actor: ActorEntry) -> ActorEntry:
+    """A new actor takes the place of the last one of its name, and starts when that has ended."""
+    last = tx.get(name_row(actor.name))
     known = load(tx, last) if last is not None else None
-    if known is not None and known.is_alive:
-        return known, False
     after = still_ending(tx, known) if known is not None else None
     if last is not None and last != after:
         tx.clear(ACTOR + pack((last,)))
-    actor = ActorEntry(
-        id=reserved if last is None else fresh,
-        name=name,
-        pool=pool,
-        state=ActorState.PENDING,
-        generation=0,
-        create_ts=now_ms,
-        input=given,
-        after=after,
-    )
-    tx.set(name_row(name), actor.id)
+    actor = replace(actor, after=after)
+    tx.set(name_row(actor.name), actor.id)
     tx.set(pending_row(actor), b"")
     save(tx, actor)
-    return actor, True
+    return actor
 
 
 def still_ending(view: Snapshot, destroyed: ActorEntry) -> bytes | None:
@@ -180,8 +153,9 @@ def assign(tx: Transaction, actor: ActorEntry, choose: Choose, *, reserved: bool
         actor,
         state=ActorState.STARTING,
         envoy_key=allocation.envoy_key,
-        generation=actor.generation + 1,
+        generation=max(actor.generation, generation_of(actor.epoch, 0)) + 1,
         counted=reserved,
+        clean=False,
     )
     tx.set(envoy_row(actor), b"")
     save(tx, actor)
@@ -205,6 +179,46 @@ def release(tx: Transaction, actor: ActorEntry, *, failed: bool, now_ms: int) ->
         since_ms=0,
     )
     tx.set(pending_row(actor), b"")
+    save(tx, actor)
+    return actor
+
+
+def sleep(tx: Transaction, actor: ActorEntry) -> ActorEntry:
+    """On no envoy, and in no index: it costs its record until it is needed again."""
+    if actor.envoy_key is not None:
+        leave(tx, actor)
+    else:
+        tx.clear(pending_row(actor))
+    actor = replace(actor, state=ActorState.ASLEEP, envoy_key=None, counted=False, not_before_ms=0, since_ms=0)
+    save(tx, actor)
+    return actor
+
+
+def wake(tx: Transaction, actor: ActorEntry) -> ActorEntry:
+    assert actor.state is ActorState.ASLEEP, actor
+    actor = replace(actor, state=ActorState.PENDING)
+    tx.set(pending_row(actor), b"")
+    save(tx, actor)
+    return actor
+
+
+def set_alarm(tx: Transaction, actor: ActorEntry, alarm_ms: int, due_ms: int) -> ActorEntry:
+    """`due_ms`: when it is looked at; at first, when it is due. 0 and 0: no alarm."""
+    if actor.due_ms:
+        tx.clear(alarm_row(actor.due_ms, actor.id))
+    actor = replace(actor, alarm_ms=alarm_ms, due_ms=due_ms)
+    if due_ms:
+        tx.set(alarm_row(due_ms, actor.id), b"")
+    save(tx, actor)
+    return actor
+
+
+def give_up(tx: Transaction, actor: ActorEntry) -> ActorEntry:
+    """This datacenter is its home no longer. One on an envoy ends there first, and sleeps then."""
+    actor = replace(actor, lease=RELEASED)
+    if actor.envoy_key is None:
+        return sleep(tx, actor)
+    actor = replace(actor, state=ActorState.MOVING)
     save(tx, actor)
     return actor
 
@@ -234,10 +248,14 @@ def move(tx: Transaction, actor: ActorEntry) -> ActorEntry:
 
 
 def destroy(tx: Transaction, actor: ActorEntry) -> ActorEntry:
-    """For ever. One that is on an envoy stays in its rows until it has ended there: the next of its name waits."""
+    """For ever. One that is on an envoy stays in its rows until it has ended there: the next of its name waits. It is
+    given up: whether the name may be forgotten the home record tells."""
+    if actor.due_ms:
+        tx.clear(alarm_row(actor.due_ms, actor.id))
     if actor.envoy_key is None:
         tx.clear(pending_row(actor))
-    actor = replace(actor, state=ActorState.DESTROYED, input=b"")
+        delete_state(tx, actor)
+    actor = replace(actor, state=ActorState.DESTROYED, input=b"", lease=RELEASED, alarm_ms=0, due_ms=0)
     save(tx, actor)
     return actor
 
@@ -246,6 +264,7 @@ def finish(tx: Transaction, actor: ActorEntry) -> ActorEntry:
     """A destroyed actor has ended on its envoy, or with it. Its record stays while it is the last one of its name."""
     assert not actor.is_alive, actor
     leave(tx, actor)
+    delete_state(tx, actor)
     actor = replace(actor, envoy_key=None, counted=False)
     if tx.get(name_row(actor.name)) == actor.id:
         save(tx, actor)
@@ -254,11 +273,27 @@ def finish(tx: Transaction, actor: ActorEntry) -> ActorEntry:
     return actor
 
 
+def delete_state(tx: Transaction, actor: ActorEntry) -> None:
+    """When the actor has ended: a save of it could follow otherwise. The row has the version that it has left, if that
+    is known."""
+    if actor.saved and actor.local:
+        tx.clear(local_states.row_of(actor.id))
+    elif actor.saved:
+        tx.set(doomed_row(actor.id), pack((actor.version if actor.clean else 0,)))
+
+
 def mark_lost(tx: Transaction, envoy: EnvoyId) -> None:
     """In the transaction that expires the envoy. There may be more actors than one transaction should move."""
     prefix = envoy_rows(envoy)
     if tx.range(prefix, strinc(prefix), limit=1):
         tx.set(lost_row(envoy), b"")
+
+
+def begin_saving(tx: Transaction, actor: ActorEntry, *, local: bool) -> ActorEntry:
+    """Before its first save is written: from now on there may be a state, and it stays where the first one is."""
+    actor = replace(actor, saved=True, local=local)
+    save(tx, actor)
+    return actor
 
 
 def clear_lost(tx: Transaction, envoy: EnvoyId) -> None:
@@ -288,6 +323,14 @@ def envoy_row(actor: ActorEntry) -> bytes:
 
 def pending_row(actor: ActorEntry) -> bytes:
     return PENDING + pack((actor.name.namespace, actor.pool, actor.id))
+
+
+def alarm_row(due_ms: int, actor_id: bytes) -> bytes:
+    return ALARM + pack((due_ms, actor_id))
+
+
+def doomed_row(actor_id: bytes) -> bytes:
+    return DOOMED + pack((actor_id,))
 
 
 def lost_row(envoy: EnvoyId) -> bytes:

@@ -7,51 +7,27 @@ connection of an envoy, or the tick goes on from there.
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Protocol
 
-from epoxy.actors import directory
-from epoxy.actors.calls import Calls, Heard
-from epoxy.actors.messages import Ensure, Target
-from epoxy.model.actors import (
-    ActorEntry,
-    ActorRequest,
-    ActorState,
-    EnvoyHello,
-    Start,
-    Stop,
-    ToEnvoy,
-    Welcome,
-    make_id,
-    parse_id,
-)
-from epoxy.ports import Clock, Dice, Snapshot, Store, Timer, Transaction
+from epoxy.actors import directory, listing
+from epoxy.actors.calls import Calls
+from epoxy.actors.envoy_lease import key_in_use, lost_after_ms, welcome
+from epoxy.actors.generations import Generations
+from epoxy.actors.local_states import LocalStates
+from epoxy.actors.messages import CallActor, OwnerUnavailable, Target
+from epoxy.actors.placing import Placed, Placing
+from epoxy.actors.states import States
+from epoxy.actors.streams import Heard, StreamEnd
+from epoxy.model.actors import ActorEntry, ActorName, ActorState, parse_id
+from epoxy.model.envoy_messages import EnvoyHello, Stop, ToEnvoy
+from epoxy.model.exchanges import HeldSocket
+from epoxy.model.homes import HomeRecord
+from epoxy.ports import Clock, Dice, KeyEngine, Snapshot, Store, Transaction
 from epoxy.protocol.placement import records, rows
-from epoxy.protocol.placement.allocator import Allocation
-from epoxy.protocol.placement.balance import excesses
 from epoxy.protocol.placement.envoys import InUse
-from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, KeyInUse
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 from epoxy.protocol.placement.service import Placement
-
-TICK_MS = 1_000
-"""Between two looks for actors that wait: as long as the first pause after a failure."""
-
-BATCH = 64
-"""Actors moved or placed in one go: a few milliseconds of the event loop."""
-
-MOVES_AT_ONCE = 32
-"""Actors of one draining envoy that are between two envoys."""
-
-PINGS = 4
-"""Within the time after which an envoy counts as lost: three may get lost."""
-
-SILENT_PINGS = 2
-"""After so many missed, the process behind an open connection may be dead."""
-
-LOST_PERCENT = 80
-"""Of that time, after which an envoy without an answer stops its actors. The rest is for clocks of different speed, and
-for stopping."""
-
-Placed = tuple[ActorEntry, Allocation | None]
 
 
 class EnvoyLink(Protocol):
@@ -63,61 +39,79 @@ class EnvoyLink(Protocol):
 
 
 class Hosting:
-    """`datacenter` is this one's name, `label` its number in the ids it gives out."""
+    """`datacenter` is this one's name, `label` its number in the ids it gives out.
+
+    `lease` returns the incarnation of the lease under which this datacenter is at home now; None: it holds none, so it
+    serves no actor. By default there is one lease, for ever. `lease_left_ms`: how long no other datacenter can take an
+    actor over; what is promised to an envoy (`lost_after_ms`) ends before. `ended` is told of an actor whose code has
+    returned. `wall_ms` is unix time, by which alarms are set."""
 
     def __init__(
-        self, store: Store, placement: Placement, clock: Clock, dice: Dice, datacenter: str, label: int
+        self,
+        store: Store,
+        placement: Placement,
+        clock: Clock,
+        dice: Dice,
+        datacenter: str,
+        label: int,
+        keys: KeyEngine,
     ) -> None:
+        self.lease: Callable[[], bytes | None] = lambda: b""
+        self.lease_left_ms: Callable[[], float] = lambda: inf
+        self.lost_after_ms = lost_after_ms(placement.config.eligible_threshold_ms)
+        self.ended: Callable[[ActorEntry], None] = lambda _: None
+        self.pools_changed: Callable[[], None] = lambda: None
+        self.wall_ms: Callable[[], int] = placement.now_ms
         self.placement = placement
         self.sessions: dict[EnvoyId, EnvoyLink] = {}
-        self.calls = Calls(clock, self._why_not)
+        self.calls = Calls(clock, self._why_not, self._send, self._wanted)
+        self.states = States(keys, LocalStates(store), clock)
+        self.generations = Generations(
+            store,
+            clock,
+            self.states,
+            lambda: self.lease(),
+            lambda: self.wall_ms(),
+            self._tell,
+            self.wake,
+            self.calls.held,
+        )
+        self.placing = Placing(store, placement, clock, lambda: self.lease(), self.generations.begin, self._tell)
+        self.placing.chores += [self._look_at_lease, self._look_at_releasing, self.generations.delete_states]
         self._store = store
         self._clock = clock
         self._dice = dice
         self._datacenter = datacenter
         self._label = label
-        self._pools: dict[EnvoyId, EnvoyPool] = {}
-        self._draining: set[EnvoyId] = set()
-        self._timer: Timer | None = None
-        self._kicked = False
-        self._balanced_ms = placement.now_ms()
+        self._settled_by: bytes | None = None
+        self._releasing: dict[bytes, list[Callable[[ActorEntry | None], None]]] = {}
         placement.leaving.append(directory.mark_lost)
         placement.expired.append(self._expired)
 
     def start(self) -> None:
         """Also finishes what the last process left undone."""
-        self._tick()
+        self._settled_by = self.lease()
+        self.placing.start()
+        self.generations.alarms.start()
 
     def last_call(self) -> None:
         """Refuse requests that no actor has yet. Envoys stay connected, so that the others are answered."""
         self.calls.close("the node is stopping")
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self.placing.stop()
+        self.generations.alarms.stop()
         for session in list(self.sessions.values()):
             session.close()
 
     # Requests of clients
-
-    def ensure(self, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]) -> None:
-        """The actor of a name that this datacenter owns. If it has no envoy, it gets one."""
-        fresh, now_ms = make_id(self._dice.nonce(), self._dice.nonce(), self._label), self.placement.now_ms()
-
-        def body(tx: Transaction) -> tuple[Placed, bool]:
-            actor, created = directory.ensure(tx, reserved, fresh, ask.name, ask.pool, ask.input, now_ms)
-            return self._assign(tx, actor, now_ms), created
-
-        placed, created = self._store.transact(body)
-        self._placed(placed)
-        self._store.when_durable(lambda: answered(placed[0], created))
 
     def get(self, target: Target) -> ActorEntry | None:
         return find(self._store.durable(), target)
 
     def page(self, namespace: str, name: str | None, after: str | None, limit: int) -> list[ActorEntry]:
         behind = parse_id(after) if after is not None else None
-        return directory.page(self._store.durable(), namespace, name, behind, limit)
+        return listing.page(self._store.durable(), namespace, name, behind, limit)
 
     def destroy(self, target: Target, answered: Callable[[ActorEntry | None], None]) -> None:
         def body(tx: Transaction) -> tuple[ActorEntry, ActorEntry] | None:
@@ -127,14 +121,42 @@ class Hosting:
         done = self._store.transact(body)
         self._store.when_durable(lambda: self._destroyed(done, answered))
 
-    def call(self, target: Target, payload: bytes, heard: Heard) -> bool:
+    def call(self, asked: CallActor, heard: Heard, stream: StreamEnd | None = None) -> bool:
         """False: there is no such actor."""
-        actor = self.get(target)
+        actor = self.get(asked.target)
         if actor is None or not actor.is_alive:
             return False
-        if self.calls.begin(actor.id, payload, heard) is not None:
+        if not self.at_home(actor):
+            heard(OwnerUnavailable(reason=f"{self._datacenter} is not the actor's home now"))
+        elif self.calls.begin(actor.id, asked, heard, stream) is None:
+            pass
+        elif actor.state is ActorState.RUNNING:
             self._serve(actor)
+        else:
+            self._wanted(actor.id)
         return True
+
+    def _wanted(self, actor_id: bytes) -> None:
+        """Something waits for an actor: give it, or wake the actor. By the newest record: an actor that has just gone
+        to sleep would not be woken by the durable one."""
+        actor = directory.load(self._store.newest(), actor_id)
+        if actor is not None and actor.state is ActorState.ASLEEP:
+            self.wake(actor_id)
+        elif actor is not None:
+            self._store.when_durable(partial(self._serve, actor))
+
+    def wake(self, actor_id: bytes) -> None:
+        """An actor that is asleep here is started."""
+
+        def body(tx: Transaction, now_ms: int) -> Placed | None:
+            actor = directory.load(tx, actor_id)
+            if actor is None or actor.state is not ActorState.ASLEEP or not self.at_home(actor):
+                return None
+            return self.placing.assign(tx, directory.wake(tx, actor), now_ms)
+
+        placed = self.placement.stamped(body)
+        if placed is not None:
+            self.placing.placed(placed)
 
     def _why_not(self, actor_id: bytes) -> str:
         """Why an actor does not run. Usually the workers are in another datacenter, and a name does not move."""
@@ -142,9 +164,109 @@ class Hosting:
         actor = directory.load(view, actor_id)
         if actor is not None and directory.must_wait(view, actor):
             return "the last actor of this name was destroyed and has not ended yet on its worker"
+        if (trouble := self.states.trouble.get(actor_id)) is not None:
+            return f"the state of the actor could not be loaded: {trouble}"
         if actor is None or actor.state is not ActorState.PENDING or actor.failures:
             return "the actor did not start in time"
         return f"no worker of pool {actor.pool!r} in {self._datacenter}, which owns the name, had room for the actor"
+
+    # The home: what the lease of the datacenter decides
+
+    def at_home(self, actor: ActorEntry) -> bool:
+        """Whether the lease under which this datacenter became the home of the actor is in force."""
+        return actor.lease == self.lease()
+
+    def fenced(self) -> None:
+        """The lease is over: another datacenter may take over any actor. Stop those that run here, end the requests
+        that wait, let no answer pass. The rows stay; each actor is at home again when `adopt` says so."""
+        self.calls.abandon(f"{self._datacenter} has lost its lease as a home of actors")
+        self._stop_strangers()
+
+    def leased(self) -> None:
+        """A lease is in force, perhaps another than before: actors that run under it are served, others are stopped.
+        Noticed by a tick, too."""
+        self._settled_by = self.lease()
+        self._stop_strangers()
+        for envoy in self.sessions:
+            for actor in listing.all_on_envoy(self._store.newest(), envoy):
+                self._serve(actor)
+        self.placing.kick()
+
+    def _look_at_lease(self) -> None:
+        if self.lease() not in (None, self._settled_by):
+            self.leased()
+
+    def _stop_strangers(self) -> None:
+        """Whose home is not this datacenter by the lease in force. Their rows say that they move, until they end."""
+        for envoy in self.sessions:
+            for actor in listing.all_on_envoy(self._store.newest(), envoy):
+                if self.at_home(actor):
+                    continue
+                if actor.is_alive:
+                    self.placing.move(actor)
+                else:
+                    self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
+
+    def forget_alarm(self, actor_id: bytes) -> None:
+        """Of an actor that has its home elsewhere now."""
+
+        def body(tx: Transaction) -> None:
+            actor = directory.load(tx, actor_id)
+            if actor is not None and not self.at_home(actor):
+                directory.set_alarm(tx, actor, 0, 0)
+
+        self._store.transact(body)
+
+    def pools(self) -> set[EnvoyPool]:
+        """Those with envoys here."""
+        return set(self.placing.pools.values())
+
+    def adopt(
+        self, name: ActorName, record: HomeRecord, answered: Callable[[ActorEntry], None], *, fresh: bool = False
+    ) -> None:
+        """This datacenter is the home of a name, by this record and under the lease in it. The actor is given an envoy,
+        and starts with the state it has left anywhere, raised. `fresh`: this very record made it, so it has none."""
+
+        def body(tx: Transaction, now_ms: int) -> Placed:
+            return self.placing.assign(tx, directory.adopt(tx, name, record, fresh=fresh), now_ms)
+
+        placed = self.placement.stamped(body)
+        self.placing.placed(placed)
+        actor = placed.actor
+        if actor.state is ActorState.MOVING:
+            stop = Stop(actor_id=actor.id.hex(), generation=actor.generation)
+            self._store.when_durable(partial(self._tell, directory.envoy_of(actor), stop))
+        self._store.when_durable(lambda: answered(actor))
+
+    def release(self, actor_id: bytes, done: Callable[[ActorEntry | None], None]) -> None:
+        """End an actor here, cleanly, so that it can move to another datacenter; `done` when it is on no envoy and no
+        save of it is under way. It is at home nowhere then, until a record with a later epoch is adopted. None: there
+        is no such actor, or it was destroyed meanwhile."""
+
+        def body(tx: Transaction) -> ActorEntry | None:
+            actor = directory.load(tx, actor_id)
+            return directory.give_up(tx, actor) if actor is not None and actor.is_alive else None
+
+        actor = self._store.transact(body)
+        if actor is None:
+            self._store.when_durable(lambda: done(None))
+            return
+        self._releasing.setdefault(actor_id, []).append(done)
+        self._look_at_released(actor_id)
+        if actor.envoy_key is not None:
+            stop = Stop(actor_id=actor_id.hex(), generation=actor.generation)
+            self._store.when_durable(partial(self._tell, directory.envoy_of(actor), stop))
+
+    def _look_at_releasing(self) -> None:
+        """Those whose envoy was lost, too."""
+        for actor_id in list(self._releasing):
+            self._look_at_released(actor_id)
+
+    def _look_at_released(self, actor_id: bytes) -> None:
+        actor = directory.load(self._store.newest(), actor_id) if actor_id in self._releasing else None
+        if actor is not None and actor.envoy_key is None and not self.states.is_saving(actor_id):
+            for done in self._releasing.pop(actor_id):
+                self._store.when_durable(partial(done, actor if actor.is_alive else None))
 
     # Messages of envoys
 
@@ -165,30 +287,26 @@ class Hosting:
         envoy = said.id
         connected = self.placement.connect(said)
         if isinstance(connected, InUse):
-            raise self._key_in_use(envoy, connected)
+            raise key_in_use(self.placement, envoy, connected, is_connected=envoy in self.sessions)
         before = self.sessions.get(envoy)
         if before is not None:
             self.calls.lose(envoy)
             before.close()
         self.sessions[envoy] = session
-        self._pools[envoy] = EnvoyPool(said.namespace, said.pool)
+        self.placing.pools[envoy] = EnvoyPool(said.namespace, said.pool)
+        self.generations.local_kinds[envoy] = frozenset(kind.name for kind in hello.kinds if kind.local)
         self._store.transact(lambda tx: directory.clear_lost(tx, envoy))
         self._store.when_durable(partial(self._welcome, envoy, session, held))
+        self.pools_changed()
         return envoy
-
-    def _key_in_use(self, envoy: EnvoyId, other: InUse) -> KeyInUse:
-        """An open connection whose process is silent may belong to a host that lost its power: the worker may retry."""
-        ago_ms, threshold_ms = self.placement.now_ms() - other.last_ping_ts, self.placement.config.eligible_threshold_ms
-        told = f"key {envoy.key!r} in namespace {envoy.namespace!r} is in use by {other.holder}"
-        if envoy in self.sessions and ago_ms <= SILENT_PINGS * threshold_ms // PINGS:
-            return KeyInUse(f"{told}, which is connected; give each worker process a key of its own", retry=False)
-        gone = "is connected but silent" if envoy in self.sessions else "is not connected any more"
-        free = f"the key is free when that counts as lost, within {threshold_ms / 1000:g} s"
-        return KeyInUse(f"{told}, which {gone}; {free}", retry=True)
 
     def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
         """False: it has expired, and must connect again."""
         return self.placement.ping(envoy, rtt_ms)
+
+    def may_promise(self) -> bool:
+        """Whether an envoy may go on until it counts as lost: the lease of this datacenter must last longer."""
+        return self.lease_left_ms() >= self.lost_after_ms
 
     def running(self, envoy: EnvoyId, actor_id: bytes, generation: int) -> None:
         def body(tx: Transaction, now_ms: int) -> ActorEntry | None:
@@ -202,37 +320,62 @@ class Hosting:
             stop = Stop(actor_id=actor_id.hex(), generation=generation)
             self._store.when_durable(partial(self._tell, envoy, stop))
         else:
-            self._store.when_durable(partial(self._serve, actor))
+            self._store.when_durable(partial(self._started, actor))
+
+    def _started(self, actor: ActorEntry) -> None:
+        self.generations.tell_alarm(actor)
+        self._serve(actor)
 
     def stopped(
-        self, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool, cancelled: bool = False
+        self,
+        envoy: EnvoyId,
+        actor_id: bytes,
+        generation: int,
+        *,
+        failed: bool,
+        cancelled: bool = False,
+        asleep: bool = False,
+        sockets: tuple[HeldSocket, ...] = (),
+        destroyed: bool = False,
     ) -> None:
-        """The actor ended: for ever, if its code returned. Otherwise another envoy starts it again, after a failure of
-        its code with a pause."""
+        """The actor ended: for ever, if its code returned or wants that, or until it is needed, if it sleeps. Otherwise
+        another envoy starts it again, after a failure of its code with a pause."""
+        actor = directory.load(self._store.newest(), actor_id)
+        if actor is None or not directory.speaks_of(actor, envoy, generation):
+            return
+        ended = self.generations.ended(actor)
 
-        def body(tx: Transaction, now_ms: int) -> Placed | None:
-            actor = directory.load(tx, actor_id)
-            if actor is None or not directory.speaks_of(actor, envoy, generation):
-                return None
-            moving = actor.state is ActorState.MOVING
-            if not actor.is_alive or not (moving or failed):
-                return directory.finish(tx, directory.destroy(tx, actor)), None
+        def body(tx: Transaction, now_ms: int) -> Placed:
+            moving = ended.state is ActorState.MOVING
+            if ended.is_alive and (asleep or not self.at_home(ended)):
+                return Placed(directory.sleep(tx, ended))
+            if not ended.is_alive or destroyed or not (moving or failed):
+                return Placed(directory.finish(tx, directory.destroy(tx, ended)))
             fault = failed and not moving and not cancelled
-            return self._assign(tx, directory.release(tx, actor, failed=fault, now_ms=now_ms), now_ms)
+            return self.placing.assign(tx, directory.release(tx, ended, failed=fault, now_ms=now_ms), now_ms)
 
         placed = self.placement.stamped(body)
-        if placed is not None:
-            self._placed(placed)
-            if not placed[0].is_alive:
-                self.calls.refuse(actor_id, "the actor has ended")
-                self._kick()
+        self.calls.stopped(envoy, actor_id, generation, sockets if asleep else ())
+        self.placing.placed(placed)
+        self._after_end(envoy, placed.actor)
+
+    def _after_end(self, envoy: EnvoyId, actor: ActorEntry) -> None:
+        self._look_at_released(actor.id)
+        if not actor.is_alive:
+            self.calls.refuse(actor.id, "the actor has ended")
+            self._store.when_durable(partial(self.ended, actor))
+            self.placing.kick()
+        elif actor.state is ActorState.ASLEEP and self.calls.waits(actor.id):
+            self.wake(actor.id)
+        if envoy in self.placing.draining or actor.state is ActorState.ASLEEP:
+            self.placing.kick()
 
     def drain(self, envoy: EnvoyId) -> bool:
         """The envoy gets no new actors, and those it has move, a limited number at a time."""
         drained = self.placement.drain(envoy)
         if drained:
-            self._draining.add(envoy)
-            self._kick()
+            self.placing.draining.add(envoy)
+            self.placing.kick()
         return drained
 
     def leave(self, envoy: EnvoyId, session: EnvoyLink) -> None:
@@ -246,21 +389,7 @@ class Hosting:
             del self.sessions[envoy]
             self.calls.lose(envoy)
 
-    # Placing, starting and stopping
-
-    def _assign(self, tx: Transaction, actor: ActorEntry, now_ms: int) -> Placed:
-        if actor.state is not ActorState.PENDING or actor.not_before_ms > now_ms or directory.must_wait(tx, actor):
-            return actor, None
-        reserve = self.placement.config.of(EnvoyPool(actor.name.namespace, actor.pool)).reserve_slots
-        return directory.assign(tx, actor, self.placement.choose, reserved=reserve)
-
-    def _placed(self, placed: Placed) -> None:
-        actor, allocation = placed
-        if allocation is None:
-            return
-        self.placement.chosen(EnvoyPool(actor.name.namespace, actor.pool), allocation)
-        if actor.state is ActorState.STARTING:
-            self._store.when_durable(partial(self._tell, directory.envoy_of(actor), start(actor)))
+    # Starting and stopping
 
     def _destroyed(
         self, done: tuple[ActorEntry, ActorEntry] | None, answered: Callable[[ActorEntry | None], None]
@@ -278,154 +407,59 @@ class Hosting:
         """Start the actors it should have and has not; stop those it has and should not have."""
         if self.sessions.get(envoy) is not session:
             return
-        threshold_ms = self.placement.config.eligible_threshold_ms
-        session.send(
-            Welcome(
-                datacenter=self._datacenter,
-                ping_every_ms=threshold_ms // PINGS,
-                lost_after_ms=threshold_ms * LOST_PERCENT // 100,
-            )
-        )
-        for actor in directory.all_on_envoy(self._store.newest(), envoy):
+        session.send(welcome(self._datacenter, self.placement.config.eligible_threshold_ms, self.lost_after_ms))
+        for actor in listing.all_on_envoy(self._store.newest(), envoy):
             self._settle(envoy, actor, has_it=held.pop(actor.id, None) == actor.generation)
         for actor_id, generation in held.items():
             session.send(Stop(actor_id=actor_id.hex(), generation=generation))
         known = rows.load(self._store.newest(), envoy.namespace, envoy.key)
         if known is not None and known.draining_ts is not None:
-            self._draining.add(envoy)
-        self._kick()
+            self.placing.draining.add(envoy)
+        self.placing.kick()
 
     def _settle(self, envoy: EnvoyId, actor: ActorEntry, *, has_it: bool) -> None:
+        """A generation that was begun is not begun again, because the numbers of its saves would be: one that an envoy
+        has not is ended first. If it was never reported to run, its start may still wait there for an earlier one."""
+        strange = self.lease() is not None and not self.at_home(actor)
         match actor.state, has_it:
-            case ActorState.MOVING | ActorState.DESTROYED, True:
-                self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
             case ActorState.MOVING | ActorState.DESTROYED, False:
                 self.stopped(envoy, actor.id, actor.generation, failed=False)
-            case _, True:
-                self.running(envoy, actor.id, actor.generation)
+            case ActorState.RUNNING, False:
+                self.stopped(envoy, actor.id, actor.generation, failed=True, cancelled=True)
+            case _, False:
+                self.placing.move(actor)
+            case ActorState.MOVING | ActorState.DESTROYED, True:
+                self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
+            case _ if strange:
+                self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
             case _:
-                self._send(envoy, start(actor))
+                self.running(envoy, actor.id, actor.generation)
 
     def _serve(self, actor: ActorEntry) -> None:
-        if actor.state is ActorState.RUNNING:
-            self.calls.give(actor, directory.envoy_of(actor), self._send)
+        if actor.state is ActorState.RUNNING and self.at_home(actor):
+            self.calls.give(actor, directory.envoy_of(actor))
 
-    def _send(self, envoy: EnvoyId, message: ToEnvoy | ActorRequest) -> bool:
+    def _send(self, envoy: EnvoyId, message: ToEnvoy) -> bool:
         """A message to an envoy that is not connected is dropped: when it connects, the rows tell what to send."""
         session = self.sessions.get(envoy)
         if session is not None:
             session.send(message)
         return session is not None
 
-    def _expired(self, envoy: EnvoyId) -> None:
-        session = self.sessions.pop(envoy, None)
-        self._draining.discard(envoy)
-        self._pools.pop(envoy, None)
-        self.calls.lose(envoy)
-        if session is not None:
-            session.close()
-        self._kick()
-
-    # The tick
-
-    def _tick(self) -> None:
-        self._timer = self._clock.call_later(TICK_MS, self._tick)
-        self._kick()
-
-    def _kick(self) -> None:
-        """Run `_work` in a later turn of the event loop, once."""
-        if not self._kicked:
-            self._kicked = True
-            self._clock.call_later(0, self._work)
-
-    def _work(self) -> None:
-        self._kicked = False
-        self._relocate()
-        self._place(directory.PENDING)
-        for envoy in list(self._draining):
-            self._empty(envoy, MOVES_AT_ONCE)
-        self._balance()
-
-    def _relocate(self) -> None:
-        """The actors of envoys that expired, a batch at a time."""
-        for envoy in directory.lost(self._store.newest(), 1):
-            self.placement.stamped(partial(release_lost, envoy))
-            self._kick()
-
-    def _place(self, after: bytes) -> None:
-        now_ms = self.placement.now_ms()
-        due, more = directory.waiting(self._store.newest(), now_ms, BATCH, after)
-        starved: set[EnvoyPool] = set()
-        for actor in due:
-            pool = EnvoyPool(actor.name.namespace, actor.pool)
-            if pool not in starved and not self._place_one(actor.id, now_ms):
-                starved.add(pool)
-        if more is not None:
-            self._clock.call_later(0, lambda: self._place(more))
-
-    def _place_one(self, actor_id: bytes, now_ms: int) -> bool:
-        """False: its pool has no room. An actor that waits for something else counts as placed."""
-
-        def body(tx: Transaction) -> Placed | None:
-            actor = directory.load(tx, actor_id)
-            return self._assign(tx, actor, now_ms) if actor is not None else None
-
-        placed = self._store.transact(body)
-        if placed is None:
-            return True
-        self._placed(placed)
-        allocation = placed[1]
-        return allocation is None or allocation.envoy_key is not None
-
-    def _empty(self, envoy: EnvoyId, limit: int) -> None:
-        """Move up to `limit` actors off an envoy, those on their way among them."""
-        actors = directory.on_envoy(self._store.newest(), envoy, limit)
-        if not actors:
-            self._draining.discard(envoy)
-        for actor in actors:
-            if actor.state is ActorState.RUNNING:
-                self._store.transact(partial(directory.move, actor=actor))
-                stop = Stop(actor_id=actor.id.hex(), generation=actor.generation)
-                self._store.when_durable(partial(self._tell, envoy, stop))
-
     def _tell(self, envoy: EnvoyId, message: ToEnvoy) -> None:
         self._send(envoy, message)
 
-    def _balance(self) -> None:
-        """Move actors off envoys with too many, every `sweep_every_s`, if that is configured."""
-        config = self.placement.config
-        now_ms = self.placement.now_ms()
-        if not config.rebalance_at_once or now_ms - self._balanced_ms < 1000 * config.sweep_every_s:
-            return
-        self._balanced_ms = now_ms
-        for pool in set(self._pools.values()):
-            view = self._store.newest()
-            for excess in excesses(view, pool, config.of(pool).load_bound_percent, config.rebalance_at_once):
-                self._empty(EnvoyId(pool.namespace, excess.envoy_key), excess.actors)
+    def _expired(self, envoy: EnvoyId) -> None:
+        session = self.sessions.pop(envoy, None)
+        self.placing.draining.discard(envoy)
+        self.placing.pools.pop(envoy, None)
+        self.pools_changed()
+        self.generations.local_kinds.pop(envoy, None)
+        self.calls.lose(envoy)
+        if session is not None:
+            session.close()
+        self.placing.kick()
 
 
 def find(view: Snapshot, target: Target) -> ActorEntry | None:
     return directory.load(view, parse_id(target)) if isinstance(target, str) else directory.named(view, target)
-
-
-def start(actor: ActorEntry) -> Start:
-    name = actor.name
-    return Start(
-        actor_id=actor.id.hex(),
-        generation=actor.generation,
-        namespace=name.namespace,
-        name=name.name,
-        key=name.key,
-        input=actor.input,
-    )
-
-
-def release_lost(envoy: EnvoyId, tx: Transaction, now_ms: int) -> None:
-    actors = directory.on_envoy(tx, envoy, BATCH)
-    for actor in actors:
-        if actor.is_alive:
-            directory.release(tx, actor, failed=False, now_ms=now_ms)
-        else:
-            directory.finish(tx, actor)
-    if len(actors) < BATCH:
-        directory.clear_lost(tx, envoy)

@@ -89,6 +89,10 @@ def replicas_by_status(node: Node) -> dict[str, int]:
     return {status.value: statuses.count(status) for status in ReplicaStatus}
 
 
+def late_leases(node: Node) -> float:
+    return node.leases.late_ms / 1000
+
+
 def txn_commands(node: Node) -> dict[str, int]:
     return {path.value: node.ordered.paths[path] for path in (Path.FAST, Path.SLOW)}
 
@@ -174,11 +178,15 @@ COUNTED: tuple[Family, ...] = (
 
 OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "refused", "Requests refused, by the limit reached", lambda n: n.refused, ("limit",)),
+    Family(COUNTER, "abandoned_writes", "Writes dropped: clients left before they began", lambda n: n.abandoned),
     Family(COUNTER, "read_hedges", "Reads that asked more than the nearest quorum", lambda n: n.read_hedges),
     Family(GAUGE, "quorum_lost", "1 while too few peers are within reach, else 0", lambda n: int(n.quorum.is_lost)),
     Family(COUNTER, "flow_failures", "Flows ended by an exception: a bug", lambda n: n.failures.count, ("flow",)),
     Family(COUNTER, "folds", "Decisions of several writes, or of another node's", lambda n: n.driver.counts.folds),
     Family(COUNTER, "folded_writes", "Writes in those decisions", lambda n: n.driver.counts.folded),
+    Family(GAUGE, "leases", "Values with a time to live, or of a session", lambda n: len(n.leases)),
+    Family(GAUGE, "leases_late_seconds", "How late this node is with ending values", late_leases),
+    Family(COUNTER, "leases_ended", "Ends of values that this node proposed", lambda n: n.leases.ended),
     Family(COUNTER, "carried_writes", "Writes of a key that another node folds", carried_writes, ("what",)),
     Family(GAUGE, "owner_hints", "Keys whose writes are carried to another node", lambda n: len(n.driver.owners)),
     Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", lambda n: n.feed.kept()),

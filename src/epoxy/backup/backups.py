@@ -201,6 +201,7 @@ class Backup:
             written=sum(total.records for kind, total in totals.items() if kind is not Kind.ACTORS),
             bytes=sum(total.bytes for total in totals.values()),
             missing=stream.missing if stream is not None and self.phase == "done" else (),
+            versioned=True,
         )
 
     def _described(self, member: int) -> BackedUpMember:

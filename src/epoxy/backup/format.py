@@ -28,6 +28,11 @@ from xxhash import xxh3_64, xxh3_64_digest
 from epoxy.model.actors import RESERVATION_KEYS
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import BackupError
+from epoxy.model.homes import HOME_KEYS, STATE_KEYS
+from epoxy.model.sessions import SESSION_KEYS
+
+CARRIED = (RESERVATION_KEYS, HOME_KEYS, STATE_KEYS, SESSION_KEYS)
+"""Of the cluster's own keys."""
 
 MAGIC = b"epoxy-backup\n"
 VERSION = 1
@@ -55,9 +60,9 @@ class Kind(enum.IntEnum):
 
     HEADER = 0
     KEYS = 1
-    """Key, and its committed record as it is stored: keys of clients, and those that reserve names of actors."""
+    """Key, and its committed record as it is stored: keys of clients, and names, homes and states of actors."""
     VALUES = 2
-    """Key and value, of keys that belong to transactions."""
+    """Key, and the record of what transactions hold of it; the value alone, in files whose header says so."""
     ACTORS = 3
     """Datacenter, row and value, as in the store of that datacenter."""
     END = 4
@@ -76,7 +81,8 @@ class BackupMember(Struct, frozen=True, kw_only=True):
 
 class BackupHeader(Struct, frozen=True, kw_only=True):
     """`made_at`: UTC, as in ISO 8601. `replica` and `datacenter`: the node that made it. `cluster`: the id of a cluster
-    that was restored itself. `method`: the command that wrote it."""
+    that was restored itself. `method`: the command that wrote it. `versioned`: values of transactions have versions;
+    they are records then, and raw values in files of earlier releases."""
 
     made_at: str
     replica: int
@@ -87,6 +93,7 @@ class BackupHeader(Struct, frozen=True, kw_only=True):
     version: str
     cluster: str = ""
     method: str = "backup"
+    versioned: bool = False
 
 
 class KindTotal(Struct, frozen=True, kw_only=True):
@@ -118,10 +125,10 @@ class Block(Struct, frozen=True, gc=False):
 
 
 def is_carried(key: bytes) -> bool:
-    """Whether a backup has this key. Of the cluster's own keys it has those that reserve names of actors; members,
-    requests to change them, ends of terms, grants and what was counted for them belong to the cluster it was made
-    of."""
-    return key < FIRST_SYSTEM_KEY or key.startswith(RESERVATION_KEYS)
+    """Whether a backup has this key. Of the cluster's own keys it has names, homes and states of actors, and sessions,
+    since values end with them; members, requests to change them, ends of terms, leases of datacenters, grants and what
+    was counted for them belong to the cluster it was made of."""
+    return key < FIRST_SYSTEM_KEY or key.startswith(CARRIED)
 
 
 def encode_block(kind: Kind, records: Sequence[Record]) -> bytes:

@@ -15,15 +15,15 @@ from msgspec import Struct
 from epoxy.backup.format import Record
 from epoxy.backup.open_writes import Doubt, OpenWrite
 from epoxy.codec.tuple import strinc
+from epoxy.codec.wire import encode_ordered_value
 from epoxy.model.instances import Instance, InstanceId
+from epoxy.model.transactions import NO_ROW
 from epoxy.protocol.txn import graph
-from epoxy.protocol.txn.execution import ExecutionState, execute
+from epoxy.protocol.txn.execution import ExecutionState, Values, execute_command
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.store.embedded.offline import StoppedStore
 from epoxy.store.keyspace import key_of
-from epoxy.store.txn_rows import OrderedSpace
-
-Values = dict[bytes, bytes | None]
+from epoxy.store.txn_rows import OrderedSpace, record_of
 
 
 class ExecutedSoFar(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def values_of(stores: Sequence[tuple[int, StoppedStore]]) -> tuple[Iterator[Reco
         if other.term == furthest.term and other is not furthest:
             learn(log, other.log)
     rows = OrderedSpace(furthest.replica)
-    written = execute_decided(log, ExecutionState(lambda key: rows.value(furthest.store.rows, key)))
+    written = execute_decided(log, ExecutionState(lambda key: rows.held(furthest.store.rows, key)))
     doubts = [*undecided(log, all_of_them, furthest.term), *rotten_values(furthest)]
     return merged(furthest, written), doubts
 
@@ -76,8 +76,8 @@ def execute_decided(log: InstanceLog, state: ExecutionState) -> Values:
             plan = graph.plan(log, instance.id, stuck)
             for each in [each for group in plan.groups for each in group]:
                 command = log.get(each).chosen
-                for txn in command.txns if command is not None else ():
-                    execute(txn, state)
+                if command is not None:
+                    execute_command(command, state)
                 log.mark_executed(each)
             if plan.missing is not None:
                 stuck |= dict.fromkeys(plan.held, plan.missing)
@@ -99,7 +99,9 @@ def knows(log: InstanceLog, instance: Instance) -> bool:
 
 def merged(furthest: ExecutedSoFar, written: Values) -> Iterator[Record]:
     stored = ((key, 1, value) for key, value in stored_values(furthest))
-    changed = ((key, 0, value) for key, value in sorted(written.items()))
+    changed = (
+        (key, 0, None if held == NO_ROW else encode_ordered_value(held)) for key, held in sorted(written.items())
+    )
     last = None
     for key, _, value in heapq.merge(changed, stored, key=itemgetter(0, 1)):
         if key != last and value is not None:
@@ -108,8 +110,10 @@ def merged(furthest: ExecutedSoFar, written: Values) -> Iterator[Record]:
 
 
 def stored_values(furthest: ExecutedSoFar) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys, and the records of what is held of them; None: it is rotten."""
     root = OrderedSpace(furthest.replica).value_rows()
-    return ((key_of(row, root), value) for row, value in furthest.store.scan(root, strinc(root)))
+    found = furthest.store.scan(root, strinc(root))
+    return ((key_of(row, root), None if value is None else record_of(row, value)) for row, value in found)
 
 
 def rotten_values(furthest: ExecutedSoFar) -> Iterator[OpenWrite]:

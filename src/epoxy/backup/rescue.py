@@ -180,6 +180,7 @@ def header_of(rescue: RescueSurvey) -> BackupHeader:
         version=__version__,
         cluster=first.store.description.cluster,
         method="rescue",
+        versioned=True,
     )
 
 

@@ -4,24 +4,27 @@ The blocks are made in the store's thread, one at a time. Rows are passed on as 
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import chain
 
 from msgspec import Struct
 
+from epoxy.actors.homes import home_in
 from epoxy.backup.format import Kind, KindTotal, Record, blocks, check_block, is_carried
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, strinc
-from epoxy.model.actors import RESERVATION_KEYS, label_of
+from epoxy.model.actors import RESERVATION_KEYS
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.homes import HOME_KEYS
+from epoxy.model.marks import OWNED
 from epoxy.model.records import CommittedRecord, Proposal, ProposalId
 from epoxy.node.backup.gathering import ActorSpool
 from epoxy.node.backup.source import ACTORS
-from epoxy.node.txn.transactions import OWNED
 from epoxy.ports import KeyValue, Snapshot, StoreCut
 from epoxy.store.keyspace import KV, LAYOUT, LEGACY_LAYOUT, VALUE_OF_A_KEY, Keyspace, key_of
-from epoxy.store.txn_rows import VALUES
+from epoxy.store.txn_rows import VALUES, record_of
 
 ROWS = 256
 """Read at a time, with the interpreter's lock released between: some 0.2 ms, as in a checkpoint."""
@@ -42,8 +45,8 @@ class BackupStream:
         self._cut = cut
         self._spool = spool
         self._absent = absent
-        self._labels: set[int] = set()
-        """Of the datacenters that own names."""
+        self._names: Counter[int] = Counter()
+        """How many each label owns."""
         self._blocks: Iterator[bytes] | None = None
         self.cpu_ms = 0.0
         """That the last block took in the store's thread."""
@@ -52,7 +55,7 @@ class BackupStream:
     @property
     def missing(self) -> tuple[str, ...]:
         """Known at the end: the absent datacenters that own names of actors. Of others no row is missing."""
-        return tuple(sorted(self._here.datacenters[each] for each in self._absent if each in self._labels))
+        return tuple(sorted(self._here.datacenters[each] for each in self._absent if self._names[each] > 0))
 
     def next(self, done: Callable[[bytes | None], None], failed: Callable[[Exception], None]) -> None:
         """The next block; None: there are no more."""
@@ -81,14 +84,20 @@ class BackupStream:
 
     def _keys(self, view: Snapshot) -> Iterator[Record]:
         for record in with_marks(keys(view, self._here.replica), values(view, self._here.replica), self._here.replica):
-            if record[0].startswith(RESERVATION_KEYS):
-                self._note_owner(record[1])
+            if record[0].startswith((RESERVATION_KEYS, HOME_KEYS)):
+                self._note_owner(view, *record)
             yield record
 
-    def _note_owner(self, record: bytes) -> None:
-        value = wire.decode_committed_record(record).committed.value
-        if value is not None:
-            self._labels.add(label_of(value))
+    def _note_owner(self, view: Snapshot, key: bytes, record: bytes) -> None:
+        """Of a name that has moved, the home counts instead of the reservation."""
+        home = home_in(wire.decode_committed_record(record).committed, first=True)
+        if home is not None:
+            self._names[home.record.label] += 1
+        if key.startswith(HOME_KEYS):
+            reserved = Keyspace(self._here.replica).committed(view, RESERVATION_KEYS + key[len(HOME_KEYS) :])
+            before = home_in(reserved, first=True)
+            if before is not None:
+                self._names[before.record.label] -= 1
 
     def _actors(self, view: Snapshot) -> Iterator[Record]:
         """In the order of datacenters. Should two members have one name, their rows are merged."""
@@ -131,31 +140,41 @@ def plain(escaped: bytes) -> bytes:
 
 
 def values(view: Snapshot, replica: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys that belong to transactions, and their values."""
+    """Keys that belong to transactions, and the records of what they hold."""
     root = pack((LEGACY_LAYOUT, replica, VALUES))
-    return ((key_of(row, root), value) for row, value in rows(view, root))
+    return ((key_of(row, root), record_of(row, value)) for row, value in rows(view, root))
 
 
 def with_marks(
     records: Iterator[tuple[bytes, bytes]], owned: Iterator[tuple[bytes, bytes]], replica: int
 ) -> Iterator[tuple[bytes, bytes]]:
-    """A transaction may be executed here before this replica learns that its key belongs to transactions. Such a key
-    gets its mark: without it the key would belong to no engine in a restored cluster."""
-    mark = Proposal(value=OWNED, version=1, mutable=False, proposal_id=ProposalId(replica, 0))
-    marked = wire.encode_committed_record(CommittedRecord(committed=mark))
+    """A transaction may be executed here before this replica learns that its key belongs to transactions, or that it is
+    reserved. Such a key gets its mark, or its name: without it the key would belong to no engine in a restored cluster,
+    or still to itself."""
     waiting = next(owned, None)
     if waiting is None:
         yield from records
     for record in records:
         while waiting is not None and waiting[0] < record[0]:
-            yield waiting[0], marked
+            yield waiting[0], final_record(waiting[1], replica)
             waiting = next(owned, None)
         if waiting is not None and waiting[0] == record[0]:
+            is_final = not wire.decode_committed_record(record[1]).committed.mutable
+            yield record if is_final else (waiting[0], final_record(waiting[1], replica))
             waiting = next(owned, None)
-        yield record
+        else:
+            yield record
     while waiting is not None:
-        yield waiting[0], marked
+        yield waiting[0], final_record(waiting[1], replica)
         waiting = next(owned, None)
+
+
+def final_record(held: bytes, replica: int) -> bytes:
+    """What the per-key engine has decided of a key that transactions hold, as far as that matters."""
+    known = wire.decode_ordered_value(held)
+    value, version = (known.value, known.version) if known.immutable else (OWNED, 1)
+    final = Proposal(value=value, version=version, mutable=False, proposal_id=ProposalId(replica, 0))
+    return wire.encode_committed_record(CommittedRecord(committed=final))
 
 
 def rows(view: Snapshot, root: bytes) -> Iterator[KeyValue]:

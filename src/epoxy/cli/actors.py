@@ -30,16 +30,17 @@ def which_arguments(command: Callable[..., None]) -> Callable[..., None]:
 pool_option = click.option("--pool", default=DEFAULT, show_default=True, help="The pool of workers.")
 
 
-@click.group(cls=Group, context_settings=SETTINGS, short_help="Create, find, ask and destroy actors.")
+@click.group(cls=Group, context_settings=SETTINGS, short_help="Create, find, ask, move and destroy actors.")
 def actor() -> None:
-    """Create, find, ask and destroy actors. The name of an actor is reserved once in the world, and the actor runs on a
-    worker of the datacenter that won it.
+    """Create, find, ask, move and destroy actors. The name of an actor is reserved once in the world, and the actor
+    runs on a worker of the datacenter that is its home. If that is gone for 30 s, another one takes its place.
 
     \b
     Examples:
       epoxy actor create chat-room lobby --pool chat
       epoxy actor get chat-room lobby --url http://127.0.0.1:7820
       epoxy actor request chat-room lobby "hello"
+      epoxy actor move chat-room lobby --to eu-west-1
       epoxy actor destroy chat-room lobby
     """
 
@@ -53,7 +54,8 @@ def actor() -> None:
 @click.option("--new", "exclusive", is_flag=True, help="Exit with 3 if the actor exists.")
 @target.call_options
 def create(name: str, key: str, namespace: str, pool: str, given: str, exclusive: bool, call: target.NodeCall) -> None:
-    """Create the actor NAME/KEY in the node's datacenter, or find it if it exists in any datacenter.
+    """Create the actor NAME/KEY in the node's datacenter, or, if it has no worker of the pool, in the nearest one that
+    has; or find it if it exists in any datacenter.
 
     Exit status: 0 created or found, 3 it exists and --new was given, 1 failed.
     """
@@ -83,7 +85,7 @@ def get(which: Which, call: target.NodeCall) -> None:
 @namespace_option
 @target.call_options
 def list_actors(name: str | None, limit: int, after: str | None, namespace: str, call: target.NodeCall) -> None:
-    """List the actors that the node's datacenter owns, in the order of their names."""
+    """List the actors whose home is the node's datacenter, in the order of their names."""
     with call.client() as client:
         page = client.actors.page(namespace=namespace, name=name, after=after, limit=limit)
     if call.as_json:
@@ -111,10 +113,29 @@ def request(which: Which, body: bytes, pool: str | None, urls: list[str], timeou
 @which_arguments
 @target.call_options
 def destroy(which: Which, call: target.NodeCall) -> None:
-    """Destroy the actor NAME/KEY. Its name stays with its datacenter. Exit status: 0 destroyed, 4 not found."""
+    """Destroy the actor NAME/KEY. The name may be given to a new one. Exit status: 0 destroyed, 4 not found."""
     with call.client(writes=True) as client:
         gone = client.actors.destroy(which)
     show(gone, call.as_json, "destroyed")
+
+
+@actor.command(context_settings=SETTINGS, short_help="Move an actor to another datacenter.")
+@which_arguments
+@click.option("--to", required=True, metavar="DATACENTER", help="Where it is to run.")
+@target.call_options
+def move(which: Which, to: str, call: target.NodeCall) -> None:
+    """Stop the actor NAME/KEY where it runs, and start it in another datacenter, with its state. Requests that come
+    meanwhile wait. The other datacenter needs a worker of the actor's pool.
+
+    \b
+    Example:
+      epoxy actor move chat-room lobby --to eu-west-1
+
+    Exit status: 0 moved, or it was there already, 4 not found, 1 failed.
+    """
+    with call.client(writes=True) as client:
+        moved = client.actors.move(which, to)
+    show(moved, call.as_json, "moved")
 
 
 @click.group(cls=Group, context_settings=SETTINGS, short_help="List and drain the workers that host actors.")
@@ -185,6 +206,7 @@ def show(found: ActorInfo | None, as_json: bool, word: str) -> None:
     click.echo(f"{found.name}/{found.key} is {found.state}")
     output.row("id", found.id)
     output.row("datacenter", found.datacenter)
+    output.row("home epoch", str(found.epoch))
     output.row("worker", found.envoy or "none yet")
     output.row("pool", found.pool)
 

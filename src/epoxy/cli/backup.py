@@ -219,6 +219,7 @@ def header_of(state: BackupState) -> BackupHeader:
         quorum_policy=state.quorum_policy,
         version=state.version,
         cluster=state.cluster,
+        versioned=state.versioned,
     )
 
 

@@ -16,8 +16,8 @@ from epoxy.cli.progress import ProgressBar
 from epoxy.codec import wire
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import BackupError, CodecError
+from epoxy.model.marks import is_owned
 from epoxy.model.records import Proposal
-from epoxy.node.txn.transactions import is_owned
 
 LIMIT = 20
 """Keys that are listed unless --limit says otherwise."""

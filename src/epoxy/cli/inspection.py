@@ -62,7 +62,18 @@ def proposal(held: Proposal | None) -> str:
     value = output.text_of(held.value) if held.value is not None else "(deleted)"
     last = f"the last of {1 + len(held.folded)} writes " if held.folded else ""
     folded = f", {last}folded by {held.home}" if held.is_fold else ""
-    return f"{value}, {'version ' + str(held.version) if held.mutable else 'reserved'}, by {held.proposal_id}{folded}"
+    kind = f"version {held.version}" if held.mutable else "reserved"
+    return f"{value}, {kind}, by {held.proposal_id}{folded}{ends(held)}"
+
+
+def ends(held: Proposal) -> str:
+    """What its expiry is; how much of it is left, each replica counts by itself."""
+    expiry = held.expiry
+    if expiry is None:
+        return ""
+    if expiry.session:
+        return f", ends with session {expiry.session.hex()}"
+    return f", ttl {expiry.ttl_ms / 1000:g} s since version {expiry.since}"
 
 
 def ballot(promised: Ballot) -> str:

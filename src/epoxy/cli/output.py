@@ -24,7 +24,11 @@ def emit_json(document: object) -> None:
 
 def emit_json_line(document: object) -> None:
     """One line of a stream of JSON documents."""
-    click.echo(msgspec.json.encode(document).decode())
+    click.echo(json_line(document))
+
+
+def json_line(document: object) -> str:
+    return msgspec.json.encode(document).decode()
 
 
 def spinner(words: str) -> AbstractContextManager[object]:

@@ -12,7 +12,7 @@ from epoxy.client import Change, Reading
 @click.command(context_settings=SETTINGS, short_help="Print the value of a key.")
 @target.key_argument
 @target.read_option("consistency", "Which replicas are asked, and so how fresh the answer is.")
-@click.option("-v", "--verbose", is_flag=True, help="Print version, source and latency on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Print version, time to live, source and latency on stderr.")
 @target.call_options
 def get(key: bytes, consistency: str, verbose: bool, call: target.NodeCall) -> None:
     """Print the value of KEY on stdout, byte for byte. A line break is added only on a terminal.
@@ -42,6 +42,7 @@ def in_words(result: Reading) -> str:
     kind = ("mutable" if result.mutable else "reserved") if result.found else "deleted"
     version = f"version {result.version}, {kind}, " if result.version or result.found else ""
     version = "belongs to transactions, " if result.transactional else version
+    version += f"expires in {result.ttl:.1f} s, " if result.ttl is not None else ""
     return f"{version}source {result.source.value}, {result.latency_ms:.1f} ms"
 
 
@@ -53,6 +54,7 @@ def reading_json(result: Reading) -> dict[str, object]:
         "version": result.version if not result.transactional else None,
         "mutable": result.mutable,
         "transactional": result.transactional,
+        "ttl": result.ttl,
         "source": result.source.value,
         "latency_ms": round(result.latency_ms, 3),
     }

@@ -9,7 +9,7 @@ from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
 from epoxy.client import Client
-from epoxy.model.api import ScrubReport
+from epoxy.model.api_scrub import ScrubReport
 
 LOOK_S = 0.3
 """Between two looks at the progress."""

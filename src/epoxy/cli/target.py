@@ -20,6 +20,7 @@ from epoxy.model.errors import (
     EpoxyError,
     Forbidden,
     InvalidRequest,
+    NoSession,
     NotRunning,
     OutcomeUnknown,
     Unauthenticated,
@@ -157,6 +158,8 @@ def exit_code_of(error: EpoxyError) -> int:
         return click.UsageError.exit_code
     if isinstance(error, Unauthenticated | Forbidden):
         return NO_RIGHTS
+    if isinstance(error, NoSession):
+        return NOT_FOUND
     return LOST if isinstance(error, WriteConflict) else 1
 
 

@@ -10,7 +10,7 @@ from epoxy.cli.groups import SETTINGS
 from epoxy.client import TxnResult
 from epoxy.codec import txn_json
 from epoxy.model.errors import CodecError
-from epoxy.model.transactions import Executed, Txn
+from epoxy.model.transactions import Executed, OrderedValue, Txn
 
 
 @click.command(context_settings=SETTINGS, short_help="Run a transaction over several keys.")
@@ -42,7 +42,13 @@ def txn(file: BinaryIO, call: target.NodeCall) -> None:
 
 
 def executed_of(result: TxnResult) -> Executed:
-    return Executed(succeeded=result.succeeded, seen=result.seen, done=result.results, found=result.reads)
+    compared = tuple(map(held_of, result.seen, result.seen_versions))
+    reads = tuple(map(held_of, result.reads, result.read_versions))
+    return Executed(succeeded=result.succeeded, compared=compared, done=result.results, reads=reads)
+
+
+def held_of(value: bytes | None, version: int) -> OrderedValue:
+    return OrderedValue(value=value, version=version)
 
 
 def tell_json(asked: Txn, result: TxnResult) -> None:

@@ -7,6 +7,7 @@ from click.core import ParameterSource
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
+from epoxy.cli.leases import TimeSpan, session_option, ttl_option
 from epoxy.client import Client, Deletion, Reservation, Sum, Written
 from epoxy.model.errors import ClientError
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
@@ -105,28 +106,56 @@ def reserve_json(result: Reservation, floor_ms: float | None) -> None:
 @target.key_argument
 @target.value_argument
 @if_version_option
+@click.option("--if-absent", is_flag=True, help="Write only if the key has no value.")
+@ttl_option
+@click.option("--keep-ttl", is_flag=True, help="It expires when the value before would have.")
+@session_option
 @returning_option
 @target.call_options
-def put(key: bytes, value: bytes, if_version: int | None, returning: bool, call: target.NodeCall) -> None:
+def put(
+    *,
+    key: bytes,
+    value: bytes,
+    if_version: int | None,
+    if_absent: bool,
+    ttl: float | None,
+    keep_ttl: bool,
+    session: str | None,
+    returning: bool,
+    call: target.NodeCall,
+) -> None:
     """Write VALUE as the next version of KEY. VALUE `-` reads stdin.
 
-    Exit status: 0 written; 3 not written: the current version is another one, or the name is reserved; 1 failed.
+    Exit status: 0 written; 3 not written: the current version is another one, or there is a value (--if-absent), or
+    the name is reserved; 4 the session is over; 1 failed.
 
     \b
     Examples:
       epoxy put cfg 1
       epoxy put cfg 2 --if-version 1
       epoxy put cfg 3 --returning
+      epoxy put job/7 me --if-absent --ttl 30s
     """
     with call.client(writes=True) as client:
         floor_ms = floor_of(client)
-        result = client.put(key, value, if_version=if_version, returning=returning)
+        result = client.put(
+            key,
+            value,
+            if_version=if_version,
+            if_absent=if_absent,
+            ttl=ttl,
+            keep_ttl=keep_ttl,
+            session=session,
+            returning=returning,
+        )
     if call.as_json:
-        told = {**written_json(result, floor_ms), "created": result.created}
+        told = {**written_json(result, floor_ms), "created": result.created, "ttl": result.ttl}
         output.emit_json(told | previous_json(result, returning=returning))
         return
     click.secho("written: ", fg="green", bold=True, nl=False)
     click.echo(f"{output.text_of(key)}, version {result.version}{', a new key' if result.created else ''}")
+    if result.ttl is not None:
+        output.row("expires", f"in {result.ttl:.1f} s")
     was(result, returning=returning)
     journey(result.path, result.latency_ms, floor_ms)
 
@@ -135,9 +164,11 @@ def put(key: bytes, value: bytes, if_version: int | None, returning: bool, call:
 @target.key_argument
 @click.argument("amount", metavar="[N]", type=SignedAmount(LEAST_INTEGER, MOST_INTEGER), default=1)
 @if_version_option
+@click.option("--ttl", type=TimeSpan(), help="If this makes the key: it expires after this time, as 1m.")
 @target.call_options
-def add(key: bytes, amount: int, if_version: int | None, call: target.NodeCall) -> None:
-    """Add N (1, if it is not given; it may be negative) to the decimal number under KEY. An absent key counts as 0.
+def add(key: bytes, amount: int, if_version: int | None, ttl: float | None, call: target.NodeCall) -> None:
+    """Add N (1, if it is not given; it may be negative) to the decimal number under KEY. An absent key counts as 0. The
+    expiry of a key that is there stays as it is.
 
     Exit status: 0 added; 3 not added: the value is no number of 64 bits, or the sum would be none, or the current
     version is another one, or the name is reserved; 1 failed.
@@ -147,10 +178,11 @@ def add(key: bytes, amount: int, if_version: int | None, call: target.NodeCall) 
       epoxy add visits
       epoxy add stock/42 -3
       epoxy add seats 10 --if-version 7
+      epoxy add rate/ada --ttl 1m
     """
     with call.client(writes=True) as client:
         floor_ms = floor_of(client)
-        result = client.add(key, amount, if_version=if_version)
+        result = client.add(key, amount, if_version=if_version, ttl=ttl)
     if call.as_json:
         output.emit_json({**written_json(result, floor_ms), "number": result.number, "created": result.created})
         return

@@ -4,6 +4,7 @@ What both do is decided without IO in `calls` (what is asked and what an answer 
 next) and `http1` (bytes of HTTP). `blocking` and `asynchronous` only move bytes.
 """
 
+from epoxy.client.actor_calls import Which
 from epoxy.client.asynchronous import AsyncClient
 from epoxy.client.blocking import Client
 from epoxy.client.results import (
@@ -13,7 +14,9 @@ from epoxy.client.results import (
     Item,
     Page,
     Reading,
+    Renewed,
     Reservation,
+    SessionInfo,
     Status,
     Sum,
     TxnResult,
@@ -30,10 +33,13 @@ __all__ = [
     "Item",
     "Page",
     "Reading",
+    "Renewed",
     "Reservation",
+    "SessionInfo",
     "Status",
     "Sum",
     "TxnResult",
     "Value",
+    "Which",
     "Written",
 ]

@@ -11,8 +11,10 @@ class Actors:
     create = blocking(actor_calls.create)
     get = blocking(actor_calls.get)
     destroy = blocking(actor_calls.destroy)
+    move = blocking(actor_calls.move)
     page = blocking(actor_calls.page)
     request = blocking(actor_calls.request)
+    fetch = blocking(actor_calls.fetch)
     envoys = blocking(actor_calls.envoys)
     drain = blocking(actor_calls.drain)
 
@@ -27,7 +29,9 @@ class AsyncActors:
     create = awaited(actor_calls.create)
     get = awaited(actor_calls.get)
     destroy = awaited(actor_calls.destroy)
+    move = awaited(actor_calls.move)
     request = awaited(actor_calls.request)
+    fetch = awaited(actor_calls.fetch)
 
     def __init__(self, client: AsyncRunner) -> None:
         self._run = client._run

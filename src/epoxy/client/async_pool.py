@@ -10,7 +10,7 @@ from epoxy.client.calls import Call
 from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp
 from epoxy.client.limits import IDLE_S, READ_BYTES
 from epoxy.client.pool import Pool, reason_of, stale
-from epoxy.client.routing import Lost, NotSent, Outcome
+from epoxy.client.routing import NotSent, Outcome, Unanswered
 from epoxy.client.token import NO_TOKEN, BearerToken
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class AsyncConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self.fit = False
         self._waiting = loop.create_future()
-        timer = loop.call_later(timeout, self._settle, Lost("no answer in time", timed_out=True))
+        timer = loop.call_later(timeout, self._settle, Unanswered("no answer in time", timed_out=True))
         try:
             self._transport.write(request)
             return await self._waiting
@@ -54,7 +54,7 @@ class AsyncConnection(asyncio.Protocol):
         try:
             answer = self._reader.feed(data)
         except NotHttp as error:
-            self._settle(Lost(str(error)))
+            self._settle(Unanswered(str(error)))
             return
         if answer is not None:
             self.fit = self._reader.keep_alive
@@ -62,7 +62,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.fit = False
-        self._settle(Lost(reason_of(error) if isinstance(error, OSError) else "the connection was closed"))
+        self._settle(Unanswered(reason_of(error) if isinstance(error, OSError) else "the connection was closed"))
 
     def _settle(self, outcome: Outcome) -> None:
         if self._waiting is not None and not self._waiting.done():

@@ -8,13 +8,15 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from epoxy.client import backup_calls, calls, scrub_calls
+from epoxy.client import backup_calls, calls, lease_calls, scrub_calls
 from epoxy.client.actors import AsyncActors
+from epoxy.client.async_leases import AsyncLock, AsyncSession
 from epoxy.client.async_pool import AsyncPool, pieces
 from epoxy.client.auth import AsyncAuth
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import HttpResponse
+from epoxy.client.lease_flow import LOCK_TTL_S
 from epoxy.client.limits import SILENCE_S
 from epoxy.client.methods import Pooled, awaited
 from epoxy.client.pool import reason_of
@@ -33,6 +35,7 @@ class AsyncClient(Pooled[AsyncPool]):
     reserve = awaited(calls.reserve)
     put = awaited(calls.put)
     add = awaited(calls.add)
+    renew = awaited(lease_calls.renew)
     delete = awaited(calls.delete)
     get = awaited(calls.get)
     read = awaited(calls.read)
@@ -49,6 +52,10 @@ class AsyncClient(Pooled[AsyncPool]):
     scrub = awaited(scrub_calls.scrub)
     begin_scrub = awaited(scrub_calls.begin_scrub)
     inspect = awaited(calls.inspect)
+    begin_session = awaited(lease_calls.begin_session)
+    renew_session = awaited(lease_calls.renew_session)
+    show_session = awaited(lease_calls.show_session)
+    end_session = awaited(lease_calls.end_session)
 
     @property
     def actors(self) -> AsyncActors:
@@ -59,6 +66,17 @@ class AsyncClient(Pooled[AsyncPool]):
     def auth(self) -> AsyncAuth:
         """Tokens and grants, for operators; and who this client is."""
         return AsyncAuth(self)
+
+    def lock(
+        self, name: bytes | str, ttl: float = LOCK_TTL_S, *, wait: float | None = None, owner: str = ""
+    ) -> AsyncLock:
+        """As `Client.lock`, for `async with`. If the lock is lost, the task that holds it is cancelled, and the block
+        raises Lost."""
+        return AsyncLock(self._run, name, ttl, wait, owner)
+
+    def session(self, ttl: float = LOCK_TTL_S) -> AsyncSession:
+        """As `Client.session`, for `async with`."""
+        return AsyncSession(self._run, ttl)
 
     async def changes(
         self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True

@@ -8,12 +8,14 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from epoxy.client import backup_calls, calls, scrub_calls
+from epoxy.client import backup_calls, calls, lease_calls, scrub_calls
 from epoxy.client.actors import Actors
 from epoxy.client.auth import Auth
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import HttpResponse
+from epoxy.client.lease_flow import LOCK_TTL_S
+from epoxy.client.leases import Lock, Session
 from epoxy.client.limits import SILENCE_S
 from epoxy.client.methods import Pooled, blocking
 from epoxy.client.pool import BlockingPool, reason_of
@@ -36,6 +38,7 @@ class Client(Pooled[BlockingPool]):
     reserve = blocking(calls.reserve)
     put = blocking(calls.put)
     add = blocking(calls.add)
+    renew = blocking(lease_calls.renew)
     delete = blocking(calls.delete)
     get = blocking(calls.get)
     read = blocking(calls.read)
@@ -52,6 +55,10 @@ class Client(Pooled[BlockingPool]):
     scrub = blocking(scrub_calls.scrub)
     begin_scrub = blocking(scrub_calls.begin_scrub)
     inspect = blocking(calls.inspect)
+    begin_session = blocking(lease_calls.begin_session)
+    renew_session = blocking(lease_calls.renew_session)
+    show_session = blocking(lease_calls.show_session)
+    end_session = blocking(lease_calls.end_session)
 
     @property
     def actors(self) -> Actors:
@@ -62,6 +69,17 @@ class Client(Pooled[BlockingPool]):
     def auth(self) -> Auth:
         """Tokens and grants, for operators; and who this client is."""
         return Auth(self)
+
+    def lock(self, name: bytes | str, ttl: float = LOCK_TTL_S, *, wait: float | None = None, owner: str = "") -> Lock:
+        """A lock on a key, for `with`: taken when the block begins, renewed in a thread of its own, given back when it
+        ends. `wait`: for how many seconds to wait for it; None: as long as it takes; 0: not at all. `owner`: shown to
+        others, beside host and pid. `lock.token` is for the resource; `lock.check()` raises Lost in time."""
+        return Lock(self._run, name, ttl, wait, owner)
+
+    def session(self, ttl: float = LOCK_TTL_S) -> Session:
+        """A session, for `with`: renewed in a thread of its own. Keys that are put with `session=session.id` end with
+        it."""
+        return Session(self._run, ttl)
 
     def changes(
         self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True

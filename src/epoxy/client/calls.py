@@ -9,7 +9,17 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from epoxy.client.http1 import HttpResponse
-from epoxy.client.responses import JSON, fail, found_at, read_json, replaced, says_absent, travelled, version_of
+from epoxy.client.responses import (
+    JSON,
+    fail,
+    found_at,
+    read_json,
+    replaced,
+    says_absent,
+    travelled,
+    ttl_of,
+    version_of,
+)
 from epoxy.client.results import (
     Change,
     Deletion,
@@ -45,7 +55,7 @@ from epoxy.model.errors import (
     UnexpectedAnswer,
 )
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER, integer_of
-from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS, MAX_VALUE_BYTES
 from epoxy.model.transactions import Compare, Operation, Txn, flaw_of
 from epoxy.model.writes import Consistency
 
@@ -53,13 +63,15 @@ T = TypeVar("T")
 
 
 class Call(Struct, Generic[T], frozen=True, kw_only=True):
-    """One request and how to read its answer. `writes`: it must not be sent twice, since it may take effect twice."""
+    """One request and how to read its answer. `writes`: it must not be sent twice, since it may take effect twice.
+    `repeatable`: it changes something, once, however often it is sent; so a failure says whether it may have."""
 
     method: str
     target: str
     read: Callable[[HttpResponse], T]
     body: bytes | None = None
     writes: bool = False
+    repeatable: bool = False
     accept: str = "application/octet-stream"
     content_type: str = "application/octet-stream"
     """Of the body, if there is one."""
@@ -67,6 +79,8 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True):
     """In seconds, for all of it. None: that of the client."""
     authorization: str = ""
     """The value of the header, instead of the client's token."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """More of them, checked by `checked_headers`."""
 
 
 # Requests: the methods of the clients, with their `timeout`.
@@ -99,11 +113,16 @@ def put(
     value: bytes | str,
     *,
     if_version: int | None = None,
+    if_absent: bool = False,
+    ttl: float | None = None,
+    keep_ttl: bool = False,
+    session: str | None = None,
     returning: bool = False,
     timeout: float | None = None,
 ) -> Call[Written]:
-    """Write the next version. `returning`: the result has what it replaced. Raises VersionMismatch, or ImmutableKey
-    over a reserved name."""
+    """Write the next version. It ends after `ttl` seconds, or with a session, or, with `keep_ttl`, when the one before
+    would have. `if_absent`: raises KeyExists if the key has a value. `returning`: the result has what it replaced.
+    Raises VersionMismatch, NoSession, or ImmutableKey over a reserved name."""
     name, wanted = checked_key(key), checked_value(value)
 
     def read(answer: HttpResponse) -> Written:
@@ -116,17 +135,30 @@ def put(
             path=travelled(answer),
             latency_ms=answer.latency_ms,
             previous=replaced(answer),
+            ttl=ttl_of(answer),
         )
 
-    asked = {"mode": "put"} | condition(if_version) | ({"returning": "true"} if returning else {})
+    flags = {"if_absent": if_absent, "keep_ttl": keep_ttl, "returning": returning}
+    asked = {"mode": "put"} | condition(if_version) | {name: "true" for name, given in flags.items() if given}
+    asked |= expiry(ttl, session)
     target = f"{kv(name)}?{urlencode(asked)}"
     return Call(method="PUT", target=target, body=wanted, writes=True, read=read, timeout=timeout)
 
 
-def add(key: bytes | str, amount: int = 1, *, if_version: int | None = None, timeout: float | None = None) -> Call[Sum]:
-    """Add to a decimal number of 64 bits; an absent key counts as 0. Raises NotAnInteger if the value is none, or the
+def add(
+    key: bytes | str,
+    amount: int = 1,
+    *,
+    if_version: int | None = None,
+    ttl: float | None = None,
+    session: str | None = None,
+    timeout: float | None = None,
+) -> Call[Sum]:
+    """Add to a decimal number of 64 bits; an absent key counts as 0. `ttl`, `session`: given only to a key that this
+    makes; otherwise its expiry stays as it is. Raises NotAnInteger if the value is none, or the
     sum would be none; VersionMismatch; ImmutableKey over a reserved name."""
     name, asked = checked_key(key), {"add": str(checked_amount(amount))} | condition(if_version)
+    asked |= expiry(ttl, session)
 
     def read(answer: HttpResponse) -> Sum:
         if answer.status not in (200, 201):
@@ -198,6 +230,7 @@ def reading(
             source=found_at(answer),
             latency_ms=answer.latency_ms,
             transactional=answer.headers.get("epoxy-engine") == "transactions",
+            ttl=ttl_of(answer),
         )
         return then(found)
 
@@ -230,6 +263,8 @@ def txn(
             results=executed.done,
             reads=executed.found,
             latency_ms=answer.latency_ms,
+            seen_versions=tuple([held.at for held in executed.compared]),
+            read_versions=tuple([held.at for held in executed.reads]),
         )
 
     return post_json("/v2/txn", txn_json.encode_txn(asked), read, writes=not asked.is_read_only, timeout=timeout)
@@ -398,6 +433,18 @@ def condition(if_version: object) -> dict[str, str]:
     if not isinstance(if_version, int) or not 0 <= if_version <= MAX_VERSION:
         raise InvalidRequest(f"a version is between 0 (never written) and {MAX_VERSION}, not {if_version!r}")
     return {"if_version": str(if_version)}
+
+
+def expiry(ttl: float | None, session: str | None) -> dict[str, str]:
+    told = {} if ttl is None else {"ttl": str(checked_ttl(ttl))}
+    return told if session is None else told | {"session": session}
+
+
+def checked_ttl(ttl: object, *, least_ms: int = 1) -> int:
+    """In milliseconds."""
+    if isinstance(ttl, int | float) and least_ms <= ttl * 1000 <= MAX_TTL_MS:
+        return max(least_ms, round(ttl * 1000))
+    raise InvalidRequest(f"a time to live is {least_ms / 1000:g} to {MAX_TTL_MS // 1000:,} seconds, not {ttl!r}")
 
 
 def checked_amount(amount: object) -> int:

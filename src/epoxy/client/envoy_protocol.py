@@ -5,23 +5,30 @@ so tests this very code.
 """
 
 from collections.abc import Callable
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from epoxy.client.hosted import Request
-from epoxy.model.actors import ActorRequest as Asked
-from epoxy.model.actors import (
+from epoxy.client.hosted.activation import refused
+from epoxy.client.hosted.link import ActorLink, Ending, FromActor, ToActor, WorkerClock, WorkerTimer
+from epoxy.client.hosted.routing import ActorRouting, Hosted, HostedLink, Name, Task, name_of
+from epoxy.client.watchdog import WorkerLease
+from epoxy.model.envoy_messages import ActorRequest as Asked
+from epoxy.model.envoy_messages import (
+    AlarmDue,
+    AskAnswer,
     Draining,
     EnvoyHello,
     FromEnvoy,
     Goodbye,
     Held,
+    Opened,
     Ping,
     Pong,
     Rejected,
-    Response,
     Running,
+    Saved,
+    SaveRefused,
     Start,
     Stop,
     Stopped,
@@ -29,6 +36,7 @@ from epoxy.model.actors import (
     Welcome,
 )
 from epoxy.model.errors import InvalidRequest
+from epoxy.model.exchanges import Credit, Head, Piece, Reset
 
 STOP_MS = 5_000
 """For an actor to finish what it is doing when it is told to stop; then it is cancelled."""
@@ -36,6 +44,10 @@ STOP_MS = 5_000
 DRAIN_MS = 30_000
 """For actors to move before a worker leaves anyway. A supervisor that kills after 30 seconds is common."""
 
+
+CLEAN_UP_MS = 10_000
+"""For cancelled code to end, its clean-up included, while others wait for that. Then the process ends: nothing else
+ends such code, and no later generation may run beside it."""
 
 WELCOME_MS = 10_000
 """For a node to answer a hello. After that the connection is closed, and another is tried."""
@@ -45,64 +57,18 @@ class WorkerRefused(InvalidRequest):
     """The node refuses this worker as it is configured; trying again would not help."""
 
 
-class WorkerTimer(Protocol):
-    def cancel(self) -> None: ...
+Ended = Callable[[Ending], None]
+"""Called once, when the code has ended, clean-up and all."""
 
-
-class WorkerClock(Protocol):
-    """Monotonic: setting the wall clock does not move it."""
-
-    def now_ms(self) -> float: ...
-
-    def call_later(self, delay_ms: float, then: Callable[[], None]) -> WorkerTimer: ...
-
-
-class Task(Protocol):
-    """The code of one actor, as it runs in this process."""
-
-    def ask(self, request: Request) -> None: ...
-
-    def finish(self) -> None:
-        """It gets no more requests, and may finish those it has."""
-
-    def cancel(self) -> None:
-        """It is interrupted now. It has ended when its clean-up (`finally`) has."""
-
-
-Ended = Callable[[bool], None]
-"""Called once, when the code has ended, clean-up and all; with whether it failed."""
-
-Begin = Callable[[Start, Ended], Task | None]
+Begin = Callable[[Start, ActorLink, Ended], Task | None]
 """Runs the code of an actor. None: this worker has none under that name."""
 
 Send = Callable[[FromEnvoy], None]
 
 
-Name = tuple[str, str, str]
-
-
-def name_of(start: Start) -> Name:
-    return start.namespace, start.name, start.key
-
-
-class Hosted:
-    """One actor in this process, until its code has really ended. `successor`: a later generation, or the next actor of
-    the name, which waits for that; `successor_stopped`: and was told to stop meanwhile."""
-
-    def __init__(self, start: Start) -> None:
-        self.id = start.actor_id
-        self.generation = start.generation
-        self.name = name_of(start)
-        self.task: Task | None = None
-        self.stopping = False
-        self.cancelled = False
-        self.successor: Start | None = None
-        self.successor_stopped = False
-        self.stop_timer: WorkerTimer | None = None
-
-
 class EnvoyProtocol:
-    """`left` is called when this worker has nothing more to do: it drained, or waited long enough."""
+    """`left` is called when this worker has nothing more to do: it drained, or waited long enough. `end_process` must
+    end the process at once, with this reason: code that was cancelled goes on in it."""
 
     def __init__(self, hello: EnvoyHello, clock: WorkerClock, begin: Begin, left: Callable[[], None]) -> None:
         self.welcome: Welcome | None = None
@@ -112,17 +78,20 @@ class EnvoyProtocol:
         self.departed = False
         self.hello = hello
         self.warn: Callable[[str], None] = lambda _: None
-        self._clock = clock
+        self.end_process: Callable[[str], None] = lambda _: None
+        self.clock = clock
         self._begin_code = begin
         self._left = left
         self._hosted: dict[str, Hosted] = {}
         self._named: dict[Name, Hosted] = {}
         self._awaited: dict[str, Hosted] = {}
         """By the id of a successor: what it waits for."""
+        self._routing = ActorRouting(clock, self._say_for, self._interrupt)
         self._send: Send | None = None
         self._drop: Callable[[], None] | None = None
         self._hello_ms = 0.0
-        self._acknowledged_ms = 0.0
+        self.acknowledged_ms = 0.0
+        """When the last ping that was answered was sent: the lease is counted from then."""
         self._rtt_ms = 0
         self._ping_due_ms = 0.0
         self._ping_timer: WorkerTimer | None = None
@@ -139,14 +108,22 @@ class EnvoyProtocol:
         """Sends the hello; what changes later is sent after it. `drop` aborts the connection: a dead one may look open
         for a quarter of an hour."""
         held = tuple(Held(each.id, each.generation) for each in self.hosted)
-        self._hello_ms = self._clock.now_ms()
+        self._hello_ms = self.clock.now_ms()
         self._send, self._drop = send, drop
-        self._welcome_timer = self._clock.call_later(WELCOME_MS, drop)
+        self._welcome_timer = self.clock.call_later(WELCOME_MS, drop)
         send(replace(self.hello, running=held))
+
+    def drop(self) -> None:
+        """Give up the connection, if there is one; another is made."""
+        if self._drop is not None:
+            self._drop()
 
     def closed(self) -> None:
         self._send = self._drop = None
         self.connected = False
+        for each in self.hosted:
+            if each.task is not None:
+                each.task.lost()
         for timer in (self._ping_timer, self._welcome_timer):
             if timer is not None:
                 timer.cancel()
@@ -161,31 +138,34 @@ class EnvoyProtocol:
             case Welcome():
                 self._welcomed(message)
             case Pong():
-                self._acknowledged_ms = max(self._acknowledged_ms, float(message.sent_ms))
-                self._rtt_ms = max(0, int(self._clock.now_ms()) - message.sent_ms)
+                self.acknowledged_ms = max(self.acknowledged_ms, float(message.sent_ms))
+                self._rtt_ms = max(0, int(self.clock.now_ms()) - message.sent_ms)
                 self._watch_fence()
             case Start():
                 self._start(message)
             case Stop():
                 self._stop(message)
-            case Asked():
-                self._ask(message)
             case Rejected():
                 if not message.expired:
                     raise WorkerRefused(f"the node refused this worker: {message.message}")
+            case Head():
+                raise WorkerRefused("the node sent the head of an answer, which is for actors to send")
             case _:
-                assert_never(message)
+                self._heard_for_actor(message)
 
     def _welcomed(self, welcome: Welcome) -> None:
         self.welcome = welcome
         self.connected = True
         if self._welcome_timer is not None:
             self._welcome_timer.cancel()
-        self._acknowledged_ms = max(self._acknowledged_ms, self._hello_ms)
+        self.acknowledged_ms = max(self.acknowledged_ms, self._hello_ms)
         if self.draining:
             self._say(Draining())
         self._watch_fence()
         self._ping()
+        for each in self.hosted:
+            if each.task is not None:
+                each.task.connected()
 
     def _say(self, message: FromEnvoy) -> None:
         if self._send is not None:
@@ -197,13 +177,13 @@ class EnvoyProtocol:
         """By a timer of its own, whatever other messages there are: pings renew the lease of all actors here."""
         if self.connected and self.welcome is not None:
             self._tell_if_late(self.welcome)
-            self._ping_due_ms = self._clock.now_ms() + self.welcome.ping_every_ms
-            self._say(Ping(sent_ms=int(self._clock.now_ms()), rtt_ms=self._rtt_ms))
-            self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+            self._ping_due_ms = self.clock.now_ms() + self.welcome.ping_every_ms
+            self._say(Ping(sent_ms=int(self.clock.now_ms()), rtt_ms=self._rtt_ms))
+            self._ping_timer = self.clock.call_later(self.welcome.ping_every_ms, self._ping)
 
     def _tell_if_late(self, welcome: Welcome) -> None:
         """Code that blocks the event loop delays every actor of this process, and in the end costs them their lease."""
-        late_ms = self._clock.now_ms() - self._ping_due_ms if self._ping_due_ms else 0.0
+        late_ms = self.clock.now_ms() - self._ping_due_ms if self._ping_due_ms else 0.0
         if late_ms > welcome.ping_every_ms:
             lost_s = welcome.lost_after_ms / 1000
             self.warn(
@@ -211,10 +191,18 @@ class EnvoyProtocol:
                 f" loop; after {lost_s:g} s all actors here are cancelled"
             )
 
+    def lease(self) -> WorkerLease | None:
+        """Called by the watchdog's thread, too."""
+        welcome = self.welcome
+        if welcome is None:
+            return None
+        ends_ms = self.acknowledged_ms + welcome.lost_after_ms
+        return WorkerLease(ends_ms, welcome.lost_after_ms, in_use=bool(self._hosted))
+
     def _watch_fence(self) -> None:
         if self._fence_timer is None and self.welcome is not None:
-            left_ms = self._acknowledged_ms + self.welcome.lost_after_ms - self._clock.now_ms()
-            self._fence_timer = self._clock.call_later(max(0.0, left_ms) + 1, self._fence_due)
+            left_ms = self.acknowledged_ms + self.welcome.lost_after_ms - self.clock.now_ms()
+            self._fence_timer = self.clock.call_later(max(0.0, left_ms) + 1, self._fence_due)
 
     def _fence_due(self) -> None:
         self._fence_timer = None
@@ -228,20 +216,21 @@ class EnvoyProtocol:
             return False
         running = sum(not each.cancelled for each in self.hosted)
         if running:
-            silent_s = (self._clock.now_ms() - self._acknowledged_ms) / 1000
+            silent_s = (self.clock.now_ms() - self.acknowledged_ms) / 1000
             self.warn(
                 f"no ping of the last {silent_s:.1f} s was answered, so the lease is over: {running} actors cancelled"
             )
         for each in self.hosted:
             self._succeed(each, None)
             self._cancel(each)
+            self._insist(each)
         if self.connected and self._drop is not None:
             self._drop()
         return True
 
     def _is_cut_off(self) -> bool:
         welcome = self.welcome
-        return welcome is not None and self._clock.now_ms() - self._acknowledged_ms > welcome.lost_after_ms
+        return welcome is not None and self.clock.now_ms() - self.acknowledged_ms > welcome.lost_after_ms
 
     # Actors
 
@@ -254,6 +243,7 @@ class EnvoyProtocol:
         elif held.id != start.actor_id or held.generation < start.generation:
             self._succeed(held, start)
             self._cancel(held)
+            self._insist(held)
         elif not held.cancelled:
             self._say(Running(actor_id=held.id, generation=held.generation))
 
@@ -263,8 +253,9 @@ class EnvoyProtocol:
         if self.leaving or self._is_cut_off():
             return
         held = Hosted(start)
-        held.task = self._begin_code(start, lambda failed: self._ended(held, failed=failed))
+        held.task = self._begin_code(start, HostedLink(self._routing, held), lambda ending: self._ended(held, ending))
         if held.task is None:
+            self._routing.forget(held)
             self._say(Stopped(actor_id=start.actor_id, generation=start.generation, failed=True))
             return
         self._hosted[held.id] = self._named[held.name] = held
@@ -292,7 +283,7 @@ class EnvoyProtocol:
         """It may finish what it has begun and what waits for it, but not for ever."""
         if not held.stopping and not held.cancelled and held.task is not None:
             held.stopping = True
-            held.stop_timer = self._clock.call_later(STOP_MS, lambda: self._cancel(held))
+            held.stop_timer = self.clock.call_later(STOP_MS, lambda: self._interrupt(held))
             held.task.finish()
 
     def _cancel(self, held: Hosted) -> None:
@@ -300,14 +291,24 @@ class EnvoyProtocol:
             held.cancelled = True
             held.task.cancel()
 
-    def _ended(self, held: Hosted, *, failed: bool) -> None:
-        if held.stop_timer is not None:
-            held.stop_timer.cancel()
+    def _insist(self, held: Hosted) -> None:
+        """Its end is waited for: by a successor here, by a worker elsewhere (it is to move, its name is made anew, or
+        the lease is over), by the end of a drain."""
+        if held.clean_up_timer is None:
+            held.clean_up_timer = self.clock.call_later(CLEAN_UP_MS, lambda: self._give_up(held))
+
+    def _give_up(self, held: Hosted) -> None:
+        _, name, key = held.name
+        late_s = CLEAN_UP_MS / 1000
+        self.end_process(f"actor {name}/{key} was cancelled {late_s:g} s ago, its end is waited for, and it goes on")
+
+    def _ended(self, held: Hosted, ending: Ending) -> None:
+        for timer in (held.stop_timer, held.clean_up_timer):
+            if timer is not None:
+                timer.cancel()
         del self._hosted[held.id], self._named[held.name]
-        cancelled = held.cancelled
-        self._say(
-            Stopped(actor_id=held.id, generation=held.generation, failed=failed or cancelled, cancelled=cancelled)
-        )
+        self._routing.forget(held)
+        self._say(end_of(held, ending))
         after, stopped = held.successor, held.successor_stopped
         self._succeed(held, None)
         if after is not None and stopped:
@@ -316,18 +317,43 @@ class EnvoyProtocol:
             self._begin(after)
         self._depart_if_empty()
 
-    def _ask(self, asked: Asked) -> None:
-        request = Request(asked.request_id, asked.body, self._respond)
-        held = self._hosted.get(asked.actor_id)
-        if held is None or held.task is None or held.generation != asked.generation:
-            request.refuse("the actor is not here any more")
-        elif held.stopping or held.cancelled:
-            request.refuse("the actor is stopping")
-        else:
-            held.task.ask(request)
+    def _heard_for_actor(self, message: ToActor) -> None:
+        match message:
+            case Asked() | Opened():
+                self._ask(message)
+            case Saved() | SaveRefused() | AlarmDue():
+                held = self._hosted.get(message.actor_id)
+                if held is not None and held.generation == message.generation:
+                    self._pass_on(held, message)
+            case Piece() | Credit() | Reset():
+                self._pass_on(self._routing.streams.get(message.stream), message)
+            case AskAnswer():
+                self._pass_on(self._routing.calls.get(message.call), message)
+            case _:
+                assert_never(message)
 
-    def _respond(self, response: Response) -> None:
-        self._say(response)
+    def _ask(self, asked: Asked | Opened) -> None:
+        held = self._hosted.get(asked.actor_id)
+        if held is None or held.generation != asked.generation:
+            self._say(refused(asked, "the actor is not here any more"))
+        elif held.stopping or held.cancelled:
+            self._say(refused(asked, "the actor is stopping"))
+        else:
+            self._pass_on(held, asked)
+
+    def _pass_on(self, held: Hosted | None, message: ToActor) -> None:
+        """What comes for a stream or call that is over is dropped: whichever end closed it, the other learns of it."""
+        if held is not None and held.task is not None:
+            held.task.heard(message)
+
+    def _say_for(self, held: Hosted, message: FromActor) -> None:
+        """After its end nothing of an actor leaves."""
+        if self._hosted.get(held.id) is held:
+            self._say(message)
+
+    def _interrupt(self, held: Hosted) -> None:
+        self._cancel(held)
+        self._insist(held)
 
     # The end
 
@@ -338,7 +364,7 @@ class EnvoyProtocol:
             return
         self.draining = True
         self._say(Draining())
-        self._clock.call_later(DRAIN_MS, self._leave)
+        self.clock.call_later(DRAIN_MS, self._leave)
         self._depart_if_empty()
 
     def _leave(self) -> None:
@@ -348,6 +374,7 @@ class EnvoyProtocol:
         for each in self.hosted:
             self._succeed(each, None)
             each.cancelled = True
+            self._insist(each)
             if each.task is not None:
                 each.task.cancel()
         self._depart_if_empty()
@@ -357,3 +384,17 @@ class EnvoyProtocol:
             self.leaving = self.departed = True
             self._say(Goodbye())
             self._left()
+
+
+def end_of(held: Hosted, ending: Ending) -> Stopped:
+    """An actor that was cancelled has ended for that reason, whatever else it was about to do."""
+    if held.cancelled:
+        return Stopped(actor_id=held.id, generation=held.generation, failed=True, cancelled=True)
+    return Stopped(
+        actor_id=held.id,
+        generation=held.generation,
+        failed=ending.failed,
+        asleep=ending.asleep,
+        sockets=ending.sockets,
+        destroyed=ending.destroyed,
+    )

@@ -60,7 +60,7 @@ def encode_request(
     content_type: str = "application/octet-stream",
     authorization: str = "",
 ) -> bytes:
-    """`authorization`: the header line, with its end."""
+    """`authorization`: the header line, with its end; other lines may follow it."""
     first = f"{method} {node.prefix}{target} HTTP/1.1\r\nHost: {node.host_header}\r\n"
     head = f"{first}Accept: {accept}\r\n{authorization}"
     if body is None:

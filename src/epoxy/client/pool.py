@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from epoxy.client.calls import Call
 from epoxy.client.http1 import AnswerReader, HttpResponse, NodeAddress, NotHttp, encode_request, parse_url
 from epoxy.client.limits import CONNECT_TIMEOUT_S, IDLE_S, READ_BYTES, checked_connections
-from epoxy.client.routing import Lost, NotSent, Outcome
+from epoxy.client.routing import NotSent, Outcome, Unanswered
 from epoxy.client.token import NO_TOKEN, BearerToken
 from epoxy.model.errors import InvalidRequest, Unavailable
 
@@ -46,11 +46,11 @@ class BlockingConnection:
         try:
             return self._receive(deadline)
         except TimeoutError:
-            return Lost("no answer in time", timed_out=True)
+            return Unanswered("no answer in time", timed_out=True)
         except OSError as error:
-            return Lost(reason_of(error))
+            return Unanswered(reason_of(error))
         except NotHttp as error:
-            return Lost(str(error))
+            return Unanswered(str(error))
 
     def _send(self, request: bytes, deadline: float) -> NotSent | None:
         """A node acts on whole requests only, so one that was cut off on its way out had no effect."""
@@ -68,7 +68,7 @@ class BlockingConnection:
             self.socket.settimeout(remaining(deadline))
             data = self.socket.recv(READ_BYTES)
             if not data:
-                return Lost("the connection was closed")
+                return Unanswered("the connection was closed")
             if (answer := self._reader.feed(data)) is not None:
                 self.fit = self._reader.keep_alive
                 self._idle_since = time.monotonic()
@@ -126,6 +126,7 @@ class Pool(Generic[C]):
         if self._closed:
             raise InvalidRequest("this client is closed")
         shown = f"Authorization: {call.authorization}\r\n" if call.authorization else self._token.header()
+        shown += "".join(f"{name}: {value}\r\n" for name, value in call.headers)
         return encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type, shown)
 
 
@@ -213,7 +214,7 @@ def ask_once(url: str, call: Call[T], authorization: str, *, timeout: float, tls
 
 
 def stale(outcome: Outcome, *, writes: bool) -> bool:
-    return isinstance(outcome, NotSent) or (isinstance(outcome, Lost) and not writes and not outcome.timed_out)
+    return isinstance(outcome, NotSent) or (isinstance(outcome, Unanswered) and not writes and not outcome.timed_out)
 
 
 def remaining(deadline: float) -> float:

@@ -15,6 +15,8 @@ from epoxy.model.errors import (
     Forbidden,
     ImmutableKey,
     InvalidRequest,
+    KeyExists,
+    NoSession,
     NotAnInteger,
     NotRunning,
     OutcomeUnknown,
@@ -34,8 +36,9 @@ JSON = "application/json"
 NAMED_PATHS = {path.value: path for path in Path}
 NAMED_SOURCES = {source.value: source for source in Source}
 CURSOR_GONE = "cursor_gone"
+GONE = {CURSOR_GONE: CursorGone, "no_session": NoSession}
 NOT_RUNNING = "not_running"
-CONFLICTS = ("version_mismatch", "immutable", "not_an_integer")
+CONFLICTS = ("version_mismatch", "immutable", "not_an_integer", "exists")
 QUOTAS = ("quota_requests", "quota_bytes")
 
 
@@ -48,8 +51,8 @@ def fail(answer: HttpResponse, *, writes: bool) -> NoReturn:
     if error is None:
         raise not_a_node(answer, writes=writes)
     told = f"{error.message} ({error.code})"
-    if error.code == CURSOR_GONE:
-        raise CursorGone(told)
+    if error.code in GONE:
+        raise GONE[error.code](told)
     if (refusal := access_refusal(error.code, told, answer)) is not None:
         raise refusal
     if not error.definite:
@@ -72,9 +75,14 @@ def conflict(answer: HttpResponse) -> WriteConflict:
     """What is committed is the body, unless a proxy made an error of its own out of it."""
     version = version_of(answer)
     value = answer.body if version and not is_error(answer) else None
-    if answer.headers.get("epoxy-error") == "immutable":
+    error, is_reserved = answer.headers.get("epoxy-error"), answer.headers.get("epoxy-mutable") == "false"
+    if error == "immutable" or (error == "exists" and is_reserved):  # It does not become free by waiting.
         return ImmutableKey(f"the name is reserved, for ever, as version {version}", value=value, version=version)
-    if answer.headers.get("epoxy-error") == "not_an_integer":
+    if error == "exists":
+        left = ttl_of(answer)
+        ends = f", for another {left:.1f} s unless it is renewed" if left is not None else ""
+        return KeyExists(f"the key has a value, version {version}{ends}", value=value, version=version, ttl=left)
+    if error == "not_an_integer":
         fits = value is not None and integer_of(value) is not None
         reason = "the sum would have more than 64 bits" if fits else "the value is no decimal number of 64 bits"
         return NotAnInteger(f"nothing can be added: {reason}", value=value, version=version)
@@ -118,6 +126,12 @@ def version_of(answer: HttpResponse) -> int:
     if told is None or not told.isdecimal():
         raise UnexpectedAnswer(f"answered {answer.status} without a version, which no Epoxy node does")
     return int(told)
+
+
+def ttl_of(answer: HttpResponse) -> float | None:
+    """What is left of a value's time to live, in seconds."""
+    told = answer.headers.get("epoxy-ttl", "")
+    return int(told) / 1000 if told.isdecimal() else None
 
 
 def replaced(answer: HttpResponse) -> bytes | None:

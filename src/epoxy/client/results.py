@@ -21,6 +21,8 @@ class Value(bytes):
     mutable: bool
     source: Source
     latency_ms: float
+    ttl: float | None
+    """Seconds that are left of its time to live; None: it does not expire by itself."""
 
     @property
     def value(self) -> bytes:
@@ -43,7 +45,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
 
 class Written(Struct, frozen=True, kw_only=True):
     """`created`: nothing lived under the key before. `previous`: what the write replaced, if that was asked for with
-    `returning`; None: nothing was there."""
+    `returning`; None: nothing was there. `ttl`: seconds until it ends; None: it does not expire by itself."""
 
     key: bytes
     version: int
@@ -51,6 +53,7 @@ class Written(Struct, frozen=True, kw_only=True):
     path: Path
     latency_ms: float
     previous: bytes | None = None
+    ttl: float | None = None
 
 
 class Sum(Struct, frozen=True, kw_only=True):
@@ -66,13 +69,16 @@ class Sum(Struct, frozen=True, kw_only=True):
 
 class TxnResult(Struct, frozen=True, kw_only=True):
     """`succeeded`: all compares held, and `then` was done; otherwise the other operations were. `seen`: what the
-    compares saw. `results`: of each operation what it read, replaced or came to. All of one moment."""
+    compares saw. `results`: of each operation what it read, replaced or came to. All of one moment. Versions: of what
+    was seen and read, 0 for a key that was never written."""
 
     succeeded: bool
     seen: tuple[bytes | None, ...]
     results: tuple[Done, ...]
     reads: tuple[bytes | None, ...]
     latency_ms: float
+    seen_versions: tuple[int, ...] = ()
+    read_versions: tuple[int, ...] = ()
 
 
 class Deletion(Struct, frozen=True, kw_only=True):
@@ -98,6 +104,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     source: Source
     latency_ms: float
     transactional: bool = False
+    ttl: float | None = None
 
     @property
     def found(self) -> bool:
@@ -108,8 +115,27 @@ class Reading(Struct, frozen=True, kw_only=True):
             return None
         value = Value(self.value)
         value.version, value.mutable = self.version, self.mutable
-        value.source, value.latency_ms = self.source, self.latency_ms
+        value.source, value.latency_ms, value.ttl = self.source, self.latency_ms, self.ttl
         return value
+
+
+class Renewed(Struct, frozen=True, kw_only=True):
+    """`renewed` False: there is no value, perhaps because it expired. `version` is the new one, which the next
+    condition takes."""
+
+    key: bytes
+    renewed: bool
+    version: int
+    ttl: float | None
+    latency_ms: float
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """`ttl`: how long it lasts after each renewal; `remaining`: from now, by the node's count. In seconds."""
+
+    id: str
+    ttl: float
+    remaining: float
 
 
 class Item(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ result or raises. Both clients drive it.
 3. After an answer that means "not here, not done" (Unavailable) the next node is tried, too.
 4. A write that was sent and got no answer may have happened. It raises, and is never sent again: only the caller knows
    whether a second one would do harm.
-5. A read changes nothing, so the next node is always tried.
+5. A read changes nothing, so the next node is always tried. So it is for a write that takes effect once, however often
+   it is sent (an idempotency key); if none answers, the error says that it may have happened.
 6. A refusal for want of rights, or of quota, is what every node would say: it raises. A second node would only count a
    wrong token again, or serve what the first one's quota withholds. If the file of the token has another one by then,
    the same node is asked again, once.
@@ -47,7 +48,7 @@ class NotSent(Struct, frozen=True):
     unreachable: bool = True
 
 
-class Lost(Struct, frozen=True):
+class Unanswered(Struct, frozen=True):
     """The request was sent; no answer came."""
 
     reason: str
@@ -62,7 +63,7 @@ class Attempt(Struct, frozen=True):
     share: float
 
 
-Outcome = HttpResponse | NotSent | Lost
+Outcome = HttpResponse | NotSent | Unanswered
 
 
 class Fleet:
@@ -72,12 +73,19 @@ class Fleet:
         self.nodes = nodes
         self.token = token
         self._down_until = dict.fromkeys(nodes, 0.0)
+        self._silent: set[NodeAddress] = set()
 
     def in_order(self, now: float) -> list[NodeAddress]:
+        while self._silent:
+            self._down_until[self._silent.pop()] = now + COOLDOWN_S
         return sorted(self.nodes, key=lambda node: self._down_until[node] > now)
 
     def out_of_reach(self, node: NodeAddress, now: float) -> None:
         self._down_until[node] = now + COOLDOWN_S
+
+    def was_silent(self, node: NodeAddress) -> None:
+        """It took a request and did not answer: the next call begins elsewhere."""
+        self._silent.add(node)
 
 
 def fleet_of(urls: Iterable[str | Iterable[str]], token: BearerToken = NO_TOKEN) -> Fleet:
@@ -90,6 +98,7 @@ def fleet_of(urls: Iterable[str | Iterable[str]], token: BearerToken = NO_TOKEN)
 
 def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outcome, T]:
     failures: list[str] = []
+    may_have_changed = False
     nodes = fleet.in_order(now)
     for tried, node in enumerate(nodes):
         share = 1.0 if call.writes else 1.0 / (len(nodes) - tried)
@@ -98,11 +107,13 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
                 if unreachable:
                     fleet.out_of_reach(node, now)
                 failures.append(f"{node.url}: {reason}")
-            case Lost(reason, timed_out):
+            case Unanswered(reason, timed_out):
+                fleet.was_silent(node)
                 if call.writes:
                     kind = Timeout if timed_out else ConnectionLost
                     raise kind(f"{node.url}: {reason} after the write was sent")
                 failures.append(f"{node.url}: {reason}")
+                may_have_changed = call.repeatable
             case HttpResponse() as answer:
                 try:
                     return call.read(answer)
@@ -115,7 +126,8 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
                     if call.writes:
                         raise type(error)(f"{node.url}: {error}") from None
                     failures.append(f"{node.url}: {error}")
-    raise Unavailable("; ".join(failures))
+                    may_have_changed = call.repeatable
+    raise (OutcomeUnknown if may_have_changed else Unavailable)("; ".join(failures))
 
 
 def ask(token: BearerToken, attempt: Attempt) -> Generator[Attempt, Outcome, Outcome]:

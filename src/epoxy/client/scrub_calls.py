@@ -4,7 +4,7 @@ from functools import partial
 
 from epoxy.client.calls import Call, get_json, post_json
 from epoxy.client.responses import read_json
-from epoxy.model.api import ScrubReport
+from epoxy.model.api_scrub import ScrubReport
 
 
 def scrub(*, timeout: float | None = None) -> Call[ScrubReport]:

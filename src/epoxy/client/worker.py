@@ -11,7 +11,8 @@
 
 A connection that breaks is made again, and the actors go on meanwhile; but not for longer than the node would wait
 before it starts them elsewhere. SIGTERM drains: the actors move to other workers first. A worker whose token is refused
-before it was ever connected ends; later, it tries on, because a token may be replaced in its file.
+before it was ever connected ends; later, it tries on, because a token may be replaced in its file. A process whose
+event loop stands still for as long as a lease ends (`watchdog`).
 """
 
 import asyncio
@@ -23,22 +24,27 @@ import signal
 import socket as sockets
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from time import monotonic
+from typing import Any, Literal, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from epoxy.client.envoy_protocol import Ended, EnvoyProtocol, Task, WorkerTimer
-from epoxy.client.hosted import Actor
+from epoxy.client.envoy_protocol import Ended, EnvoyProtocol
+from epoxy.client.hosted import Actor, ActorCode, ActorLink, ActorTask, Code, Ending
+from epoxy.client.hosted.link import WorkerTimer
+from epoxy.client.hosted.routing import Task
 from epoxy.client.http1 import HttpResponse, parse_url
+from epoxy.client.outbox import Outbox, OutboxFull
 from epoxy.client.responses import fail
 from epoxy.client.token import check_encrypted, token_of
-from epoxy.model.actors import EnvoyHello, FromEnvoy, Goodbye, Rejected, Start, ToEnvoy
-from epoxy.model.errors import AccessRefused, EpoxyError
+from epoxy.client.watchdog import WATCHDOG, WatchedLoop, boottime_ms, end_process
+from epoxy.codec.envoy_frames import FRAME_BYTES, to_envoy
+from epoxy.model.actors import check_part
+from epoxy.model.envoy_messages import ActorKind, EnvoyHello, FromEnvoy, Rejected, Start, ToEnvoy, Welcome
+from epoxy.model.errors import AccessRefused, EpoxyError, InvalidRequest, InvalidValue
 
 LOG = logging.getLogger("epoxy.envoy")
 
@@ -49,25 +55,19 @@ QUIET = logging.getLogger("epoxy.envoy.handshake")
 QUIET.setLevel(logging.INFO)
 """The WebSocket library's own debug lines have every header in them, and so the token."""
 
-MAX_UNSENT = 10_000
-"""Messages that wait for the connection. A node that reads nothing for so long has lost this envoy anyway."""
-
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 """Between two tries to connect: a node that restarts is back in a second or two, and many workers connect at once."""
 
 OPEN_S = 10.0
 
-Code = Callable[[Actor], Awaitable[None]]
-
-encoder = msgspec.json.Encoder()
-messages: msgspec.json.Decoder[ToEnvoy] = msgspec.json.Decoder(ToEnvoy)
+CodeType = TypeVar("CodeType", bound=Code)
 
 
 class WorkerLoopClock:
-    """Monotonic time and the timers of the running event loop."""
+    """Monotonic time that goes on while the machine is suspended, as leases do, and the timers of the running loop."""
 
     def now_ms(self) -> float:
-        return monotonic() * 1000
+        return boottime_ms()
 
     def call_later(self, delay_ms: float, then: Callable[[], None]) -> WorkerTimer:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, then)
@@ -76,6 +76,9 @@ class WorkerLoopClock:
 class Worker:
     """`slots` is how many actors it takes (0: any number), `weight` its size beside others, `version` that of its
     code: new actors go to the highest version of a pool."""
+
+    watched = True
+    """Whether the watchdog may end this process. Off only in tests, whose process it is."""
 
     def __init__(
         self,
@@ -92,6 +95,9 @@ class Worker:
         token_over_http: bool | None = None,
     ) -> None:
         """`token`, `token_over_http`: as a `Client` takes them."""
+        settings: dict[str, Any] = {name: value for name, value in locals().items() if name != "self"}
+        # In a function, because the token must not be in any representation.
+        self._made_with: Callable[[], dict[str, Any]] = lambda: settings
         node = parse_url(url)
         self._token = token_of(token)
         check_encrypted(self._token, [node], over_http=token_over_http)
@@ -100,26 +106,51 @@ class Worker:
         self.key = key or f"worker-{uuid.uuid4().hex}"
         self.datacenter = ""
         self.connected = asyncio.Event()
-        self._codes: dict[str, Code] = {}
-        self._actors: dict[str, Actor] = {}
-        self._send_queue: asyncio.Queue[FromEnvoy] = asyncio.Queue()
+        self._codes: dict[str, ActorCode] = {}
+        self._actors: dict[str, ActorTask] = {}
+        self._outbox = Outbox()
         self._left = asyncio.Event()
         self._was_welcome = self._was_refused = False
+        self._watched_loop: WatchedLoop | None = None
         hello = EnvoyHello(
             namespace=namespace, pool=pool, envoy_key=self.key, version=version, weight=weight, slots=slots
         )
         self._protocol = EnvoyProtocol(hello, WorkerLoopClock(), self._begin, self._left.set)
         self._protocol.warn = LOG.warning
 
+    def like(self, url: str | None = None, **settings: Any) -> "Worker":
+        """Another worker with the same code of actors and, but for those given here, the same settings."""
+        made = Worker(**(self._made_with() | ({} if url is None else {"url": url}) | settings))
+        made._codes = self._codes
+        return made
+
     @property
     def actors(self) -> list[Actor]:
-        return list(self._actors.values())
+        return [task.actor for task in self._actors.values()]
 
-    def actor(self, name: str) -> Callable[[Code], Code]:
-        """Registers the code of the actors with this name."""
+    def actor(
+        self,
+        name: str,
+        *,
+        sleep_after: float | None = None,
+        storage: Literal["replicated", "local"] = "replicated",
+    ) -> Callable[[CodeType], CodeType]:
+        """Registers the code of the actors with this name: a class derived from `Actor`, or an async function.
 
-        def register(code: Code) -> Code:
-            self._codes[name] = code
+        `sleep_after`: after so many seconds in which nothing happened an actor leaves memory and slot, until it is
+        needed again. `storage`: where `actor.state` is kept: in every datacenter, or only in the actor's own, which is
+        faster, and lost with it.
+        """
+        if sleep_after is not None and sleep_after <= 0:
+            raise InvalidRequest(f"sleep_after is a number of seconds above 0, not {sleep_after}")
+        if storage not in ("replicated", "local"):
+            raise InvalidRequest(f"storage is 'replicated' or 'local', not {storage!r}")
+        check_part("the name of an actor", name)
+
+        def register(code: CodeType) -> CodeType:
+            if isinstance(code, type) and not issubclass(code, Actor):
+                raise InvalidRequest(f"{code.__name__} is not derived from epoxy.envoy.Actor")
+            self._codes[name] = ActorCode(code, sleep_after, storage == "local")
             return code
 
         return register
@@ -141,7 +172,10 @@ class Worker:
     async def serve(self) -> None:
         # Not in the constructor: a process that makes workers and forks would give its children one identity.
         process = f"{sockets.gethostname()[:64]}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
-        self._protocol.hello = replace(self._protocol.hello, incarnation=process)
+        kinds = tuple(ActorKind(name=name, local=each.local) for name, each in self._codes.items())
+        self._protocol.hello = replace(self._protocol.hello, incarnation=process, kinds=kinds)
+        self._protocol.end_process = end_process if self.watched else LOG.error
+        self._watched_loop = WATCHDOG.watch(self._protocol.lease) if self.watched else None
         try:
             async with asyncio.TaskGroup() as group:
                 connecting = group.create_task(self._stay_connected())
@@ -154,10 +188,16 @@ class Worker:
         except ExceptionGroup as group_error:
             raise group_error.exceptions[0] from None
         finally:
-            for actor in self.actors:
-                actor.cancel()
-            for actor in self.actors:
-                await actor.wait()
+            for task in list(self._actors.values()):
+                task.cancel()
+            for task in list(self._actors.values()):
+                await task.wait()
+            if self._watched_loop is not None:
+                self._watched_loop.end()
+
+    async def room(self) -> None:
+        """Until the node has read enough of what this worker sends: for actors, between two turns."""
+        await self._outbox.room()
 
     # The connection
 
@@ -201,6 +241,7 @@ class Worker:
             proxy=None,
             compression=None,
             max_size=MAX_MESSAGE_BYTES,
+            write_limit=FRAME_BYTES,
             open_timeout=OPEN_S,
             ping_interval=None,
             additional_headers={"Authorization": self._token.value()} if self._token else None,
@@ -210,51 +251,71 @@ class Worker:
 
     async def _talk(self, socket: ClientConnection) -> str | None:
         """Until the connection ends. Returns the reason, if the node gave one."""
-        self._send_queue = asyncio.Queue()
+        self._outbox = Outbox()
         self._protocol.opened(self._queue, socket.transport.abort)
-        writing = asyncio.create_task(self._write(socket))
+        writing = asyncio.create_task(self._write(socket, self._outbox))
         reason = None
         try:
-            async for text in socket:
-                message = messages.decode(text)
-                reason = message.message if isinstance(message, Rejected) else None
-                self._protocol.heard(message)
-                if self._protocol.connected and self._protocol.welcome is not None:
-                    self.datacenter = self._protocol.welcome.datacenter
-                    self.connected.set()
-                    self._was_welcome, self._was_refused = True, False
+            async for frame in socket:
+                text = isinstance(frame, str)
+                for message in to_envoy.read(frame.encode() if isinstance(frame, str) else frame, text=text):
+                    reason = message.message if isinstance(message, Rejected) else None
+                    self._hear(message)
         finally:
             self._protocol.closed()
+            self._outbox.close()
             writing.cancel()
         return reason
 
-    def _queue(self, message: FromEnvoy) -> None:
-        if self._send_queue.qsize() < MAX_UNSENT:
-            self._send_queue.put_nowait(message)
+    def _hear(self, message: ToEnvoy) -> None:
+        if not isinstance(message, Welcome):
+            self._protocol.heard(message)
+            return
+        self._turn()
+        self._protocol.heard(message)
+        self._turn()
+        self.datacenter = message.datacenter
+        self.connected.set()
+        self._was_welcome, self._was_refused = True, False
 
-    async def _write(self, socket: ClientConnection) -> None:
+    def _turn(self) -> None:
+        if self._watched_loop is not None:
+            self._watched_loop.turn()
+
+    def _queue(self, message: FromEnvoy) -> None:
+        try:
+            self._outbox.put(message)
+        except OutboxFull as error:
+            LOG.error("the connection is given up: %s", error)
+            self._outbox.close()
+            self._protocol.drop()
+
+    async def _write(self, socket: ClientConnection, outbox: Outbox) -> None:
         with contextlib.suppress(ConnectionClosed):
-            while True:
-                message = await self._send_queue.get()
-                await socket.send(encoder.encode(message), text=True)
-                if isinstance(message, Goodbye):
-                    await socket.close()
+            while (frame := await outbox.frame()) is not None:
+                await socket.send(frame)
+            await socket.close()
 
     # Actors
 
-    def _begin(self, start: Start, ended: Ended) -> Task | None:
-        code = self._codes.get(start.name)
-        if code is None:
+    def _begin(self, start: Start, link: ActorLink, ended: Ended) -> Task | None:
+        registered = self._codes.get(start.name)
+        if registered is None:
             LOG.error("no code for actors named %r; there is for: %s", start.name, ", ".join(self._codes) or "none")
             return None
-        actor = self._actors[start.actor_id] = Actor(start)
 
-        def over(failed: bool) -> None:
+        def over(ending: Ending) -> None:
             del self._actors[start.actor_id]
-            ended(failed)
+            ended(ending)
 
-        actor.begin(code, over)
-        return actor
+        try:
+            task = ActorTask(registered, start, link, over, room=self.room, datacenter=self.datacenter)
+        except InvalidValue as error:
+            LOG.error("actor %s/%s cannot start: %s", start.name, start.key, error)
+            return None
+        self._actors[start.actor_id] = task
+        task.begin()
+        return task
 
 
 def refusal_of(error: Exception) -> EpoxyError | None:

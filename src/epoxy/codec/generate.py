@@ -1,4 +1,4 @@
-"""Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v3.py`.
+"""Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v4.py`.
 
 One pair of functions for each named type, with statements for each field in turn: no table is consulted and no type is
 inspected while encoding or decoding. Calls are slow in Python, so the short forms of numbers and lengths are inline, a
@@ -41,8 +41,8 @@ from epoxy.model import instances as ordered
 from epoxy.model import members as membership
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = ROOT / "schema" / "epoxy-v3.bare"
-TARGET = Path(__file__).with_name("epoxy_v3.py")
+SCHEMA = ROOT / "schema" / "epoxy-v4.bare"
+TARGET = Path(__file__).with_name("epoxy_v4.py")
 
 MODELS = (ballot, quorum, cluster, records, transactions, ordered, messages, frames, membership)
 """Low to high, as they import each other."""
@@ -288,10 +288,14 @@ class Generator:
         return self.type_name(target) if isinstance(target, Named) else kind.name
 
     def decode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
+        """Rules are for whole records: data at the end may be cut short."""
         lines: list[str] = []
         for field in fields:
             lines += self.decode_field(field)
-        lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
+        rules = self.refuse(name, {snake(field.name): local(field.name) for field in fields})
+        if rules and isinstance(self.resolved(fields[-1].type), Data):
+            lines += ["if position > len(buffer):", '    raise IndexError("cut short")']
+        lines += rules
         return lines + returned(name, self.items(fields))
 
     def decode_field(self, field: Field, prefix: str = "") -> list[str]:

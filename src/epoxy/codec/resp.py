@@ -3,8 +3,8 @@
 Replies are encoded by small functions that nest: `array([bulk(b"a"), integer(1)])`. Where RESP2 and RESP3 differ, the
 function takes the protocol, 2 or 3.
 
-A command is an array of bulk strings and nothing else: no other types, no nesting. A few that touch no keys may be
-inline, a line of plain text, because probes send them so. The reader is strict, and checks every announced size before
+A command is an array of bulk strings and nothing else: no other types, no nesting. It may also be inline, a line of
+plain text, because probes and people send them so. The reader is strict, and checks every announced size before
 it waits for or stores any byte. A command beyond the limits is skipped, if they allow for that: its client gets an
 error, and the connection stays open.
 """
@@ -22,9 +22,12 @@ CRLF = b"\r\n"
 MAX_HEADER_BYTES = 12
 """A mark and a number of up to ten digits; every limit is far below that."""
 
-INLINE = frozenset((b"PING", b"ECHO", b"AUTH", b"INFO", b"QUIT"))
-"""What health checks and redis-benchmark send as text. An HTTP request that a web page makes a browser send to this
-port begins otherwise, and ends the connection."""
+INLINE = re.compile(rb"[A-Za-z][A-Za-z.]*")
+"""The name of an inline command. A header of HTTP has a colon after its own."""
+
+HTTP_VERSION = b"HTTP/"
+"""The last word of the first line of an HTTP request begins so, whatever its method: a web page that makes a browser
+send one to this port, also to a name that now leads here, ends the connection before anything is done."""
 
 MAX_INLINE_BYTES = 1024
 
@@ -218,29 +221,28 @@ def past_nothing(buffer: bytes, position: int) -> int:
 
 
 def read_inline(buffer: bytes, position: int) -> tuple[list[bytes], int] | None:
-    """(command, position behind it), or None if the line is not complete, and may become one of those allowed."""
+    """(command, position behind it), or None if the line is not complete, and may become a command."""
     end = buffer.find(b"\n", position, position + MAX_INLINE_BYTES)
     line = buffer[position : end if end >= 0 else position + MAX_INLINE_BYTES]
     if not line or line == b"\r":
         return None
     words = line.split()
-    if not is_inline(line, words, whole=end >= 0):
+    if not is_inline(line, words):
         raise InvalidValue(f"expected '*', got {line[:1]!r}")
+    if b'"' in line or b"'" in line:
+        raise InvalidValue("quotes in an inline command are not offered")
     if end < 0:
         if len(line) == MAX_INLINE_BYTES:
             raise Oversized(f"an inline command of more than {MAX_INLINE_BYTES} bytes")
         return None
+    if words[-1].upper().startswith(HTTP_VERSION):
+        raise InvalidValue("this port speaks RESP, and no HTTP")
     return words, end + 1
 
 
-def is_inline(line: bytes, words: list[bytes], *, whole: bool) -> bool:
-    """Whether a line begins one of the commands that may be inline, or may still do so when more of it has come."""
-    if not words or not line.startswith(words[0]):
-        return False
-    name = words[0].upper()
-    if whole or len(line) > len(name):
-        return name in INLINE
-    return any(map(bytes.startswith, INLINE, [name] * len(INLINE)))
+def is_inline(line: bytes, words: list[bytes]) -> bool:
+    """Whether a line begins with the name of a command, or may do so when more of it has come."""
+    return bool(words) and line.startswith(words[0]) and INLINE.fullmatch(words[0]) is not None
 
 
 def read_header(buffer: bytes, position: int, mark: bytes) -> tuple[int, int] | None:

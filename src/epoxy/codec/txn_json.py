@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from epoxy.codec import json_text
 from epoxy.model.api import Base64, documented
 from epoxy.model.errors import CodecError, InvalidValue, Oversized
-from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS
 from epoxy.model.transactions import (
     MAX_PARTS,
     MAX_TRANSACTION_BYTES,
@@ -25,8 +25,10 @@ from epoxy.model.transactions import (
     Delete,
     Done,
     Executed,
+    Expire,
     Get,
     Operation,
+    OrderedValue,
     Put,
     Txn,
     Wrong,
@@ -42,8 +44,9 @@ several = documented(maxItems=MAX_PARTS)
 
 
 class CompareJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Holds if the key has one of these values, or if it is absent and may be. At least one of them is given, and not
-    both `value` and `value_base64`."""
+    """Holds if the key has one of these values, or if it is absent and may be; or, with `version`, if that is its
+    version (0: never written). At least one of them is given, not both `value` and `value_base64`, and nothing beside a
+    version."""
 
     key: Key
     value: str | UnsetType = UNSET
@@ -51,6 +54,7 @@ class CompareJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
     one_of: Annotated[list[str], several] = []
     one_of_base64: Annotated[list[Base64], several] = []
     absent: bool = False
+    version: Annotated[int, documented(minimum=0)] | UnsetType = UNSET
 
 
 class GetJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="get"):
@@ -58,11 +62,12 @@ class GetJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="get"):
 
 
 class PutJson(Struct, forbid_unknown_fields=True, omit_defaults=True, tag_field="op", tag="put"):
-    """The value is `value`, or `value_base64`."""
+    """The value is `value`, or `value_base64`. `ttl`: the milliseconds after which it ends; 0: never."""
 
     key: Key
     value: str | UnsetType = UNSET
     value_base64: Base64 | UnsetType = UNSET
+    ttl: Annotated[int, documented(minimum=0, maximum=MAX_TTL_MS)] | UnsetType = UNSET
 
 
 class DeleteJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="delete"):
@@ -91,17 +96,23 @@ transactions = msgspec.json.Decoder(TxnJson)
 
 
 class SeenJson(Struct):
+    """`version` 0: the key was never written."""
+
     key: str
     value: str | None
     value_base64: bytes | None
+    version: int = 0
 
 
-class ResultJson(Struct, omit_defaults=True):
+class ResultJson(Struct):
+    """`version`: of the key after the operation."""
+
     op: str
     key: str
     value: str | None
     value_base64: bytes | None
-    error: str | None = None
+    version: int = 0
+    error: str | UnsetType = UNSET
 
 
 class ExecutedJson(Struct):
@@ -153,8 +164,14 @@ def value_of(text: str | UnsetType, raw: bytes | UnsetType) -> bytes | None:
 def compare_of(asked: CompareJson) -> Compare:
     one = value_of(asked.value, asked.value_base64)
     values = (*(() if one is None else (one,)), *(text.encode() for text in asked.one_of), *asked.one_of_base64)
+    if isinstance(asked.version, int):
+        if values or asked.absent:
+            raise InvalidValue(f"a compare has a version, or values, not both: '{asked.key}'")
+        if asked.version < 0:
+            raise InvalidValue(f"a version is 0 or more: '{asked.key}'")
+        return Compare(key=key_of(asked.key), version=asked.version)
     if not values and not asked.absent:
-        raise InvalidValue(f"a compare has a value, one_of or absent: '{asked.key}' has none")
+        raise InvalidValue(f"a compare has a value, one_of, a version or absent: '{asked.key}' has none")
     if len(values) > MAX_PARTS:
         raise Oversized(f"a compare has at most {MAX_PARTS} values")
     return Compare(key=key_of(asked.key), values=values, absent=asked.absent)
@@ -171,7 +188,10 @@ def operation_of(asked: OperationJson) -> Operation:
             value = value_of(asked.value, asked.value_base64)
             if value is None:
                 raise InvalidValue(f"a put has a value: '{asked.key}' has none")
-            return Put(key=key, value=value)
+            ttl_ms = 0 if asked.ttl is UNSET else asked.ttl
+            if not 0 <= ttl_ms <= MAX_TTL_MS:
+                raise InvalidValue(f"a ttl has 0 to {MAX_TTL_MS} ms: '{asked.key}'")
+            return Put(key=key, value=value, ttl_ms=ttl_ms)
         case AddJson():
             if abs(asked.amount) > MOST:
                 raise InvalidValue(f"an amount has at most 63 bits: '{asked.key}'")
@@ -185,7 +205,12 @@ def encode_txn(txn: Txn) -> bytes:
     return msgspec.json.encode(
         TxnJson(
             compare=[
-                CompareJson(key=quoted(each.key), one_of_base64=list(each.values), absent=each.absent)
+                CompareJson(
+                    key=quoted(each.key),
+                    one_of_base64=list(each.values),
+                    absent=each.absent,
+                    version=UNSET if each.version is None else each.version,
+                )
                 for each in txn.compares
             ],
             then=[operation_json(each) for each in txn.then],
@@ -203,9 +228,11 @@ def operation_json(operation: Operation) -> OperationJson:
         case Delete():
             return DeleteJson(key=key)
         case Put():
-            return PutJson(key=key, value_base64=operation.value)
+            return PutJson(key=key, value_base64=operation.value, ttl=operation.ttl_ms or UNSET)
         case Add():
             return AddJson(key=key, amount=-operation.amount if operation.negative else operation.amount)
+        case Expire():
+            raise InvalidValue("a value ends by itself: clients do not expire it")
         case _:
             assert_never(operation)
 
@@ -217,16 +244,16 @@ def executed_json(txn: Txn, executed: Executed) -> ExecutedJson:
     operations = txn.then if executed.succeeded else txn.otherwise
     return ExecutedJson(
         succeeded=executed.succeeded,
-        compares=seen((compare.key for compare in txn.compares), executed.seen),
+        compares=seen((compare.key for compare in txn.compares), executed.compared),
         results=[result_json(each, done) for each, done in zip(operations, executed.done, strict=True)],
-        reads=seen(txn.reads, executed.found),
+        reads=seen(txn.reads, executed.reads),
     )
 
 
-def seen(keys: Iterable[bytes], values: Iterable[bytes | None]) -> list[SeenJson]:
+def seen(keys: Iterable[bytes], held: Iterable[OrderedValue]) -> list[SeenJson]:
     return [
-        SeenJson(key=quoted(key), value=as_text(value), value_base64=value)
-        for key, value in zip(keys, values, strict=True)
+        SeenJson(key=quoted(key), value=as_text(each.value), value_base64=each.value, version=each.at)
+        for key, each in zip(keys, held, strict=True)
     ]
 
 
@@ -236,7 +263,8 @@ def result_json(operation: Operation, done: Done) -> ResultJson:
         key=quoted(operation.key),
         value=as_text(done.value),
         value_base64=done.value,
-        error=done.wrong.value if done.wrong is not None else None,
+        version=done.version,
+        error=done.wrong.value if done.wrong is not None else UNSET,
     )
 
 
@@ -246,12 +274,21 @@ def decode_executed(data: bytes) -> Executed:
         result = json_text.decode(executions, data)
         return Executed(
             succeeded=result.succeeded,
-            seen=tuple([each.value_base64 for each in result.compares]),
-            done=tuple([Done(value=r.value_base64, wrong=Wrong(r.error) if r.error else None) for r in result.results]),
-            found=tuple([each.value_base64 for each in result.reads]),
+            compared=tuple([held_of(each) for each in result.compares]),
+            done=tuple([done_of(each) for each in result.results]),
+            reads=tuple([held_of(each) for each in result.reads]),
         )
     except ValueError as error:
         raise CodecError(f"not the result of a transaction: {error}") from error
+
+
+def held_of(seen: SeenJson) -> OrderedValue:
+    return OrderedValue(value=seen.value_base64, version=seen.version)
+
+
+def done_of(result: ResultJson) -> Done:
+    wrong = Wrong(result.error) if isinstance(result.error, str) else None
+    return Done(value=result.value_base64, version=result.version, wrong=wrong)
 
 
 def quoted(key: bytes) -> str:

@@ -1,28 +1,30 @@
 """The codec's public functions: every message and every stored record, to bytes and back.
 
 `encode_x(value) -> bytes` and `decode_x(data) -> value`. Every encoding begins with the format version. Decoding raises
-a `CodecError` or returns a value that encodes to the same bytes, except that stored records of format 2 are read, too:
-what is written anew has format 3. Between peers only format 3 is spoken. Encoding a value outside the schema's limits
-raises one too, so that nothing is sent or stored that cannot be read again.
+a `CodecError` or returns a value that encodes to the same bytes, except that stored records of formats 2 and 3 are
+read, too: what is written anew has format 4. Between peers only format 4 is spoken. Encoding a value outside the
+schema's limits raises one too, so that nothing is sent or stored that cannot be read again.
 
 An encoding does not name its type: that follows from its place, a key of the store or the path of a request.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from epoxy.codec import commands_v3
 from epoxy.codec import epoxy_v2 as v2
 from epoxy.codec import epoxy_v3 as v3
+from epoxy.codec import epoxy_v4 as v4
 from epoxy.codec.bare import encode_data, length_bytes, uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
 from epoxy.model.messages import Request
 from epoxy.model.records import MAX_KEY_BYTES, Proposal, Settled
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
-EARLIER_HEADER = b"\x02\x00"
+HEADER_2, HEADER_3 = EARLIER_HEADERS = (b"\x02\x00", b"\x03\x00")
 
-STORED_HEADERS = (HEADER, EARLIER_HEADER)
+STORED_HEADERS = (HEADER, *EARLIER_HEADERS)
 """With which stored records begin."""
 
 MAX_ENCODED_BYTES = 4 << 20
@@ -41,10 +43,11 @@ def pair(
     encode_body: Encoder[Value],
     decode_body: Decoder[Value],
     *,
-    earlier: Decoder[Value] | None = None,
+    earlier: Mapping[bytes, Decoder[Value]] | None = None,
     header: bytes = HEADER,
 ) -> tuple[Callable[[Value], bytes], Callable[[bytes], Value]]:
-    """The public functions of one type, from the generated ones. `earlier` decodes records of format 2."""
+    """The public functions of one type, from the generated ones. `earlier`: decoders of stored records of earlier
+    formats, by their headers."""
 
     def encode(value: Value) -> bytes:
         out = [header]
@@ -59,9 +62,10 @@ def pair(
             raise too_long(len(data))
         decode_it = decode_body
         if not data.startswith(header):
-            if earlier is None or not data.startswith(EARLIER_HEADER):
+            begin = data[: len(HEADER)]
+            if earlier is None or begin not in earlier:
                 raise wrong_version(data, is_stored=earlier is not None)
-            decode_it = earlier
+            decode_it = earlier[begin]
         try:
             value, position = decode_it(data, len(HEADER))
         except IndexError:
@@ -74,10 +78,17 @@ def pair(
 
 
 def stored(
-    encode_body: Encoder[Value], decode_body: Decoder[Value], earlier: Decoder[Value] | None = None
+    encode_body: Encoder[Value],
+    decode_body: Decoder[Value],
+    decode_2: Decoder[Value] | None = None,
+    decode_3: Decoder[Value] | None = None,
 ) -> tuple[Callable[[Value], bytes], Callable[[bytes], Value]]:
-    """Of a stored record. Without `earlier` it is the same in format 2."""
-    return pair(encode_body, decode_body, earlier=earlier if earlier is not None else decode_body)
+    """Of a stored record. It is the same in an earlier format whose decoder is not given."""
+    earlier = {
+        HEADER_2: decode_2 if decode_2 is not None else decode_body,
+        HEADER_3: decode_3 if decode_3 is not None else decode_body,
+    }
+    return pair(encode_body, decode_body, earlier=earlier)
 
 
 def too_long(size: int) -> CodecError:
@@ -99,15 +110,15 @@ def wrong_end(data: bytes, position: int) -> CodecError:
 
 
 # Between peers.
-encode_peer_request, decode_peer_request = pair(v3.encode_peer_request, v3.decode_peer_request)
-encode_peer_response, decode_peer_response = pair(v3.encode_peer_response, v3.decode_peer_response)
+encode_peer_request, decode_peer_request = pair(v4.encode_peer_request, v4.decode_peer_request)
+encode_peer_response, decode_peer_response = pair(v4.encode_peer_response, v4.decode_peer_response)
 
 
 def encode_requests(requests: Sequence[Request]) -> bytes:
     """Requests without a frame: encoded once, and joined into the frames of all peers they are for."""
     out: list[bytes] = []
     for request in requests:
-        v3.encode_request(out, request)
+        v4.encode_request(out, request)
     return b"".join(out)
 
 
@@ -120,49 +131,53 @@ def join_peer_request(sender: int, recipient: int, count: int, requests: Sequenc
 
 
 # Single messages.
-encode_request, decode_request = pair(v3.encode_request, v3.decode_request)
-encode_reply, decode_reply = pair(v3.encode_reply, v3.decode_reply)
+encode_request, decode_request = pair(v4.encode_request, v4.decode_request)
+encode_reply, decode_reply = pair(v4.encode_reply, v4.decode_reply)
 
 # Between members while they change.
-encode_member_request, decode_member_request = pair(v3.encode_member_request, v3.decode_member_request)
-encode_member_reply, decode_member_reply = pair(v3.encode_member_reply, v3.decode_member_reply)
-encode_change_request, decode_change_request = stored(v3.encode_change_request, v3.decode_change_request)
+encode_member_request, decode_member_request = pair(v4.encode_member_request, v4.decode_member_request)
+encode_member_reply, decode_member_reply = pair(v4.encode_member_reply, v4.decode_member_reply)
+encode_change_request, decode_change_request = stored(v4.encode_change_request, v4.decode_change_request)
 
 # The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
-encode_command, decode_command = stored(v3.encode_command, v3.decode_command)
-encode_instance_state, decode_instance_state = stored(v3.encode_instance_state, v3.decode_instance_state)
-encode_term, decode_term = stored(v3.encode_term, v3.decode_term)
-encode_term_end, decode_term_end = stored(v3.encode_term_end, v3.decode_term_end)
+encode_command, decode_command = stored(
+    v4.encode_command, v4.decode_command, commands_v3.decode_command, commands_v3.decode_command
+)
+encode_instance_state, decode_instance_state = stored(v4.encode_instance_state, v4.decode_instance_state)
+encode_ordered_value, decode_ordered_value = pair(v4.encode_ordered_value, v4.decode_ordered_value)
+encode_term, decode_term = stored(v4.encode_term, v4.decode_term)
+encode_term_end, decode_term_end = stored(v4.encode_term_end, v4.decode_term_end)
 
 
 def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:
     """The bytes of `encode_committed_record` and `encode_changelog_entry`. Most of both is the proposal, which is
     encoded once."""
     out: list[bytes] = []
-    v3.encode_proposal(out, committed)
+    v4.encode_proposal(out, committed)
     proposal = b"".join(out)
     record = [HEADER, proposal]
-    v3.encode_lineage(record, lineage)
+    v4.encode_lineage(record, lineage)
     entry = [HEADER]
     encode_data(entry, key, 1, MAX_KEY_BYTES)
     entry.append(proposal)
     return b"".join(record), b"".join(entry)
 
 
-# Stored records: kv/{key}/value, ballot and cache; votes/{key}; changelog/{sequence}; config.
+# Stored records: kv/{key}/value, ballot and cache; votes/{key}; changelog/{sequence}; expiries/{key}; config.
 encode_committed_record, decode_committed_record = stored(
-    v3.encode_committed_record, v3.decode_committed_record, v2.decode_committed_record
+    v4.encode_committed_record, v4.decode_committed_record, v2.decode_committed_record, v3.decode_committed_record
 )
-encode_ballot, decode_ballot = stored(v3.encode_ballot, v3.decode_ballot)
-encode_vote, decode_vote = stored(v3.encode_vote, v3.decode_vote, v2.decode_vote)
-encode_cached, decode_cached = stored(v3.encode_proposal, v3.decode_proposal, v2.decode_proposal)
+encode_ballot, decode_ballot = stored(v4.encode_ballot, v4.decode_ballot)
+encode_vote, decode_vote = stored(v4.encode_vote, v4.decode_vote, v2.decode_vote, v3.decode_vote)
+encode_cached, decode_cached = stored(v4.encode_proposal, v4.decode_proposal, v2.decode_proposal, v3.decode_proposal)
 encode_changelog_entry, decode_changelog_entry = stored(
-    v3.encode_changelog_entry, v3.decode_changelog_entry, v2.decode_changelog_entry
+    v4.encode_changelog_entry, v4.decode_changelog_entry, v2.decode_changelog_entry, v3.decode_changelog_entry
 )
-encode_progress, decode_progress = stored(v3.encode_progress, v3.decode_progress)
+encode_expiry_entry, decode_expiry_entry = pair(v4.encode_expiry_entry, v4.decode_expiry_entry, earlier={})
+encode_progress, decode_progress = stored(v4.encode_progress, v4.decode_progress)
 
 # A configuration has one spelling for ever: replicas compare the bytes of an epoch's, and old ones are in format 2.
-encode_config, decode_config = pair(v3.encode_cluster_config, v3.decode_cluster_config, header=EARLIER_HEADER)
+encode_config, decode_config = pair(v4.encode_cluster_config, v4.decode_cluster_config, header=HEADER_2)
 
 
 def renewed(record: bytes) -> bytes:

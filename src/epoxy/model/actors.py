@@ -1,4 +1,4 @@
-"""Names, ids and states of actors, and the messages between a node and an envoy."""
+"""Names, ids and states of actors."""
 
 import enum
 
@@ -27,8 +27,6 @@ MAX_INPUT_BYTES = 64 << 10
 MAX_REQUEST_BYTES = 1 << 20
 """Of a request to an actor, or its response: as much as a value of the store."""
 
-PROTOCOL_VERSION = 1
-
 
 class ActorState(enum.Enum):
     """
@@ -36,6 +34,7 @@ class ActorState(enum.Enum):
     starting    an envoy was asked to start it
     running     its envoy has confirmed that
     moving      its envoy was asked to stop it, so that another can start it
+    asleep      on no envoy until a request, a message or its alarm needs it
     destroyed   for ever; the name may be given to a new actor
     """
 
@@ -43,6 +42,7 @@ class ActorState(enum.Enum):
     STARTING = "starting"
     RUNNING = "running"
     MOVING = "moving"
+    ASLEEP = "asleep"
     DESTROYED = "destroyed"
 
 
@@ -97,7 +97,10 @@ def parse_id(text: str) -> bytes:
 class ActorEntry(Struct, frozen=True, kw_only=True):
     """`generation` rises with every envoy it is given to: messages of an older one are outdated. `counted`: it is
     counted in its envoy's slots. `since_ms`: when it began to run. `after`: the previous actor of the name, which has
-    to end before this one starts.
+    to end before this one starts. `lease`: the incarnation of the datacenter's lease under which it is at home here,
+    by the home record of this `epoch`. `clean`: its last generation is known to have ended, so its state needs no
+    raise: it has left this `version`. `saved`: a save was begun once, so there may be a state. `local`: its state stays
+    in this datacenter. `alarm_ms`: unix time; 0: none; `due_ms`: when its node looks at it next.
 
     Invariant: on an envoy while it is starting, running or moving, and not while it is pending. A destroyed one has an
     envoy until that reports its end.
@@ -116,6 +119,14 @@ class ActorEntry(Struct, frozen=True, kw_only=True):
     not_before_ms: int = 0
     since_ms: int = 0
     after: bytes | None = None
+    lease: bytes = b""
+    epoch: int = 0
+    clean: bool = True
+    version: int = 0
+    saved: bool = False
+    local: bool = False
+    alarm_ms: int = 0
+    due_ms: int = 0
 
     def __post_init__(self) -> None:
         placed = self.state in (ActorState.STARTING, ActorState.RUNNING, ActorState.MOVING)
@@ -124,115 +135,3 @@ class ActorEntry(Struct, frozen=True, kw_only=True):
     @property
     def is_alive(self) -> bool:
         return self.state is not ActorState.DESTROYED
-
-
-# From an envoy to a node.
-
-
-class EnvoyHello(Struct, frozen=True, kw_only=True, tag="hello"):
-    """The first message. `running` are the actors it hosts, from an earlier connection. `incarnation` tells this
-    process from another with the same key, and is shown to operators. Empty: an SDK without incarnations."""
-
-    namespace: str
-    pool: str
-    envoy_key: str
-    version: int = 1
-    protocol_version: int = PROTOCOL_VERSION
-    weight: int = 1
-    slots: int = 0
-    incarnation: str = ""
-    running: tuple["Held", ...] = ()
-
-
-class Held(Struct, frozen=True):
-    actor_id: str
-    generation: int
-
-
-class Ping(Struct, frozen=True, kw_only=True, tag="ping"):
-    """`sent_ms` comes back in the pong; `rtt_ms` is the round trip of the ping before."""
-
-    sent_ms: int
-    rtt_ms: int = 0
-
-
-class Running(Struct, frozen=True, kw_only=True, tag="running"):
-    actor_id: str
-    generation: int
-
-
-class Stopped(Struct, frozen=True, kw_only=True, tag="stopped"):
-    """`failed`: it did not end by itself, and is to be started again. `cancelled`: its worker stopped it, not an error
-    of its code, so it is started again without a pause."""
-
-    actor_id: str
-    generation: int
-    failed: bool = False
-    cancelled: bool = False
-
-
-class Draining(Struct, frozen=True, kw_only=True, tag="draining"):
-    """It takes no new actors, and those it has should move."""
-
-
-class Goodbye(Struct, frozen=True, kw_only=True, tag="goodbye"):
-    """It will not connect again."""
-
-
-class Response(Struct, frozen=True, kw_only=True, tag="response"):
-    """An actor's response. `error`: it failed; the body has the message. `refused`: its code never saw the request."""
-
-    request_id: int
-    body: bytes = b""
-    error: bool = False
-    refused: bool = False
-
-
-FromEnvoy = EnvoyHello | Ping | Running | Stopped | Draining | Goodbye | Response
-
-
-# From a node to an envoy.
-
-
-class Start(Struct, frozen=True, kw_only=True, tag="start"):
-    actor_id: str
-    generation: int
-    namespace: str
-    name: str
-    key: str
-    input: bytes = b""
-
-
-class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
-    """The reply to `hello`. An envoy without an answer to any ping of the last `lost_after_ms` must stop its actors:
-    soon after that, others start them."""
-
-    datacenter: str
-    ping_every_ms: int
-    lost_after_ms: int
-
-
-class Pong(Struct, frozen=True, kw_only=True, tag="pong"):
-    sent_ms: int
-
-
-class Stop(Struct, frozen=True, kw_only=True, tag="stop"):
-    actor_id: str
-    generation: int
-
-
-class ActorRequest(Struct, frozen=True, kw_only=True, tag="request"):
-    request_id: int
-    actor_id: str
-    generation: int
-    body: bytes
-
-
-class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
-    """The last message before the connection is closed. `expired`: the envoy may connect again, after a pause."""
-
-    message: str
-    expired: bool = False
-
-
-ToEnvoy = Welcome | Pong | Start | Stop | ActorRequest | Rejected

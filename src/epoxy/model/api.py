@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from epoxy.model.actors import MAX_INPUT_BYTES, MAX_NAME_BYTES, ActorState
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.messages import Inspected
-from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS
 from epoxy.model.writes import Path, Source
 
 MAX_VERSION = (1 << 64) - 1
@@ -19,6 +19,9 @@ MAX_VERSION = (1 << 64) - 1
 
 MAX_LIMIT, DEFAULT_LIMIT = 1000, 100
 """Rows on a page: what a person scrolls through, and what a scan holds up the event loop for, some milliseconds."""
+
+LEAST_SESSION_TTL_MS, MAX_SESSION_TTL_MS = 100, 24 * 3600 * 1000
+"""A heartbeat needs a round trip in a third of it; what is silent for a day is not alive."""
 
 DEFAULT = "default"
 """The namespace and the pool of a cluster that needs only one."""
@@ -44,6 +47,9 @@ KeyPart = Annotated[str, documented(maxLength=MAX_KEY_BYTES)]
 KeyInPath = Annotated[str, documented(minLength=1, maxLength=MAX_KEY_BYTES)]
 Cursor = Annotated[str, documented(pattern="^([0-9a-fA-F]{20}|now)?$")]
 Amount = Annotated[int, documented(minimum=LEAST_INTEGER, maximum=MOST_INTEGER)]
+Milliseconds = Annotated[int, documented(minimum=0, maximum=MAX_TTL_MS)]
+SessionTtl = Annotated[int, documented(minimum=LEAST_SESSION_TTL_MS, maximum=MAX_SESSION_TTL_MS)]
+SessionId = Annotated[str, documented(pattern="^[0-9a-f]{32}$")]
 Limit = Annotated[int, documented(minimum=1, maximum=MAX_LIMIT)]
 WriteMode = Literal["reserve", "put"]
 Engine = Literal["transactions"]
@@ -98,9 +104,25 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
     previous: Annotated[
         ReplacedValue | UnsetType | None, documented("With returning: what was there; null, if nothing was.")
     ] = UNSET
+    ttl: Annotated[Milliseconds | UnsetType, documented("Of a value that expires: the time to live it was given.")] = (
+        UNSET
+    )
+    remaining: Annotated[
+        Milliseconds | UnsetType, documented("Of its time to live, what is left by this replica's count.")
+    ] = UNSET
+    since: Annotated[Version | UnsetType, documented("The version at which its expiry was given.")] = UNSET
+    session: Annotated[SessionId | UnsetType, documented("The session that it ends with.")] = UNSET
     engine: Annotated[
         Engine | UnsetType, documented("Of a key that belongs to transactions, which has no versions.")
     ] = UNSET
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True):
+    """A session: keys that name it end after it."""
+
+    session: SessionId
+    ttl: Annotated[Milliseconds, documented("How long it lasts after each renewal.")]
+    remaining: Annotated[Milliseconds | UnsetType, documented("What is left, by this replica's count.")] = UNSET
 
 
 class KeyConflict(Struct, frozen=True, kw_only=True):
@@ -346,7 +368,8 @@ class BackedUpMember(Struct, frozen=True, kw_only=True):
 class BackupState(Struct, frozen=True, kw_only=True):
     """A backup that this node makes. `compared`: keys that were compared with other members' so far, of about `keys`.
     `written`: keys and values in blocks so far. `asked`: the members whose votes and
-    commits are in it. `missing`, when it is done: datacenters that own actors and could not be asked for them."""
+    commits are in it. `missing`, when it is done: datacenters that own actors and could not be asked for them.
+    `versioned`: values of transactions have versions in it."""
 
     id: str
     phase: BackupPhase
@@ -365,6 +388,7 @@ class BackupState(Struct, frozen=True, kw_only=True):
     written: Count
     bytes: Count
     missing: tuple[str, ...]
+    versioned: bool = False
 
 
 class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -411,26 +435,6 @@ class Ordered(Struct, frozen=True, kw_only=True):
     queued: bool
 
 
-# Scrubs
-
-
-class ScrubReport(Struct, frozen=True, kw_only=True):
-    """Of the round under way, or of the last one. `rows_expected`: as many as the round before had; null: not known
-    yet. Times are in seconds since 1970. `unrepaired`: rotten rows for which no quorum of the others has been found
-    yet, or which only this node has."""
-
-    state: Literal["off", "idle", "running", "paused"]
-    rows: Count
-    bytes: Count
-    rows_expected: Count | None
-    begun_at: float | None
-    last_ended_at: float | None
-    every_days: Count
-    rotten_found: Count
-    repaired: Count
-    unrepaired: list[str]
-
-
 # Actors
 
 
@@ -444,7 +448,8 @@ class ActorOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ActorInfo(Struct, frozen=True, kw_only=True):
-    """`datacenter` owns the actor; `envoy` is the worker it runs on, if it does. `created`: by this very request."""
+    """`datacenter` is the actor's home, the `epoch`th after the first; `envoy` is the worker it runs on, if it does.
+    `created`: by this very request."""
 
     id: ActorId
     namespace: str
@@ -456,6 +461,7 @@ class ActorInfo(Struct, frozen=True, kw_only=True):
     envoy: str | None
     generation: Count
     create_ts: Count
+    epoch: Count = 0
     created: bool = False
 
 

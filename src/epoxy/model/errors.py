@@ -2,6 +2,8 @@
 
     EpoxyError
     ├── InvalidRequest          definite    the caller's input is outside the contract
+    │   └── StateError                      a value that the state of an actor cannot hold
+    │       └── DocumentTooLarge            or more of them than it can
     ├── ConfigError             definite    a setting that is unknown or out of range; nothing was started
     ├── CannotListen            definite    an address is taken, perhaps only for now
     ├── BackupError             definite    a backup file that is damaged or incomplete, or cannot be written
@@ -29,10 +31,14 @@
         │   ├── Unauthenticated             no token, or one that is wrong, revoked or expired
         │   ├── Forbidden                   a valid token, without the role or the prefix that this takes
         │   └── QuotaExceeded               the token's requests a second, or its bytes, are used up
+        ├── NoSession           definite    the session that was named is over, or never was
+        ├── NotObtained         definite    a lock is another's, and was not given back in time
+        ├── Lost                definite    a lease that was held is over, or no longer known to be held
         ├── WriteConflict       definite    not written, because of the committed value, which it carries
         │   ├── VersionMismatch             `if_version` is not the committed version
         │   ├── ImmutableKey                the name is reserved, for ever
-        │   └── NotAnInteger                the value is no number of 64 bits, or the sum would be none
+        │   ├── NotAnInteger                the value is no number of 64 bits, or the sum would be none
+        │   └── KeyExists                   `if_absent`, and the key has a value
         └── OutcomeUnknown      indefinite  a write was sent, and what became of it is not known
             ├── ConsensusFailed             the node stopped working on it before it was settled
             ├── Timeout                     no answer in time
@@ -50,6 +56,12 @@ class EpoxyError(Exception):
 
 
 class InvalidRequest(EpoxyError): ...
+
+
+class StateError(InvalidRequest): ...
+
+
+class DocumentTooLarge(StateError): ...
 
 
 class ConfigError(EpoxyError): ...
@@ -146,6 +158,21 @@ class QuotaExceeded(AccessRefused):
         self.retry_after_s = retry_after_s
 
 
+class NoSession(ClientError): ...
+
+
+class NotObtained(ClientError):
+    """`holder`: the value of the lock. `ttl`: seconds that were left of it."""
+
+    def __init__(self, message: str, *, holder: bytes | None = None, ttl: float | None = None) -> None:
+        super().__init__(message)
+        self.holder = holder
+        self.ttl = ttl
+
+
+class Lost(ClientError): ...
+
+
 class WriteConflict(ClientError):
     """`value` None and `version` 0: as far as the node knows, the key was never written. A tombstone has a version and
     no value."""
@@ -163,6 +190,14 @@ class ImmutableKey(WriteConflict): ...
 
 
 class NotAnInteger(WriteConflict): ...
+
+
+class KeyExists(WriteConflict):
+    """`ttl`: seconds until the value ends, as the node counts. None: it does not, or with a session."""
+
+    def __init__(self, message: str, *, value: bytes | None = None, version: int = 0, ttl: float | None = None) -> None:
+        super().__init__(message, value=value, version=version)
+        self.ttl = ttl
 
 
 class OutcomeUnknown(ClientError):

@@ -67,9 +67,12 @@ NOTHING = Deps()
 
 
 class Command(Struct, frozen=True, kw_only=True, dict=True):
-    """What one instance orders: a batch of transactions, executed one after the other."""
+    """What one instance orders: a batch of transactions, executed one after the other. `versioned`: they count the
+    versions of keys. Those of releases before did not, and some replicas had executed them when the others were
+    upgraded: all must come to the same rows."""
 
     txns: tuple[Txn, ...]
+    versioned: bool = True
 
     @cached_property
     def footprint(self) -> dict[bytes, bool]:

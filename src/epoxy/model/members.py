@@ -208,7 +208,7 @@ class MemberStatus(Struct, frozen=True, kw_only=True):
 
 
 class Pair(Struct, frozen=True, gc=False):
-    """A key of the ordered engine, and its value."""
+    """A key of the ordered engine, and the record of what is held of it."""
 
     key: bytes
     value: bytes

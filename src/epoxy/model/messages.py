@@ -78,6 +78,11 @@ class CarriedWrite(Struct, frozen=True, kw_only=True):
     returning: bool
     amount: int | None
     negative: bool
+    if_absent: bool = False
+    touch: bool = False
+    keep_expiry: bool = False
+    ttl_ms: int = 0
+    session: bytes = b""
 
 
 class Carry(Struct, frozen=True, kw_only=True):

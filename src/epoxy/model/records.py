@@ -11,6 +11,11 @@ MAX_KEY_BYTES = 1024
 MAX_VALUE_BYTES = 1 << 20
 """The interface's limits: a key of 1 to 1024 bytes, a value of up to 1 MiB."""
 
+MAX_TTL_MS = 1 << 45
+"""A thousand years: what Redis clients send for "never" is within."""
+
+SESSION_ID_BYTES = 16
+
 MAX_FOLD_WRITES = 64
 """Writes in one proposal. With a lineage of eight decisions, a key remembers up to 512 ids."""
 
@@ -25,6 +30,22 @@ class ProposalId(Struct, frozen=True, order=True, gc=False):
         return f"{self.replica_id}#{self.nonce:x}"
 
 
+class Expiry(Struct, frozen=True, kw_only=True, gc=False):
+    """When a value ends: `ttl_ms` after the version `since`, at which this was given, became durable; or with a
+    session, named by its id. Each replica counts on its own clock, and the end itself is a decision. A version that
+    keeps the expiry of the one before names the same `since`, so overwriting a value does not prolong it.
+
+    Invariant: a time to live, or a session.
+    """
+
+    ttl_ms: int
+    since: int
+    session: bytes = b""
+
+    def __post_init__(self) -> None:
+        assert (self.ttl_ms > 0) is (not self.session), self
+
+
 class Proposal(Struct, frozen=True, kw_only=True, gc=False):
     """A value for one instance (key, base): what one or more writes make of the version `base`. `value` None is a
     tombstone.
@@ -34,7 +55,7 @@ class Proposal(Struct, frozen=True, kw_only=True, gc=False):
     them, 0 if that is the home of the last one.
 
     Invariants: 1. version >= 1, or 0 for a legacy value.  2. Only mutable keys hold tombstones.  3. base >= 0, except
-    for legacy values.
+    for legacy values.  4. Only a value of a mutable key has an expiry.
     """
 
     value: bytes | None
@@ -43,10 +64,12 @@ class Proposal(Struct, frozen=True, kw_only=True, gc=False):
     proposal_id: ProposalId
     folded: tuple[ProposalId, ...] = ()
     proposer: int = 0
+    expiry: Expiry | None = None
 
     def __post_init__(self) -> None:
         assert self.version >= len(self.folded) + (self.folded != ()), self
         assert self.mutable or self.value is not None, self
+        assert self.expiry is None or (self.mutable and self.value is not None), self
 
     @property
     def base(self) -> int:
@@ -138,3 +161,12 @@ class ChangelogEntry(Struct, frozen=True, kw_only=True, gc=False):
 
     key: bytes
     committed: Proposal
+
+
+class ExpiryEntry(Struct, frozen=True, kw_only=True, gc=False):
+    """`expiries/{key}`: of a committed value that ends, beside its own row, so that a start finds these few among
+    millions of keys. `home`: of the version."""
+
+    version: int
+    home: int
+    expiry: Expiry

@@ -5,7 +5,9 @@ import enum
 from msgspec import Struct
 
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
-from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
+from epoxy.model.marks import OWNED
+from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS, MAX_VALUE_BYTES, SESSION_ID_BYTES, Proposal
+from epoxy.model.strings import Reply, Steps
 
 
 class Consistency(enum.Enum):
@@ -37,10 +39,15 @@ class Write(Struct, frozen=True, kw_only=True):
 
     Immutable is set-if-absent: it reserves a free key, for ever. Mutable overwrites; `if_version` makes it a
     compare-and-set on the committed version (0: never written). With `amount` it adds that to a decimal number (absent:
-    0). A mutable write of None without an amount deletes. `returning`: its answer needs what was there before.
+    0). A mutable write of None without an amount deletes. `if_absent` creates, and does nothing to a key that has a
+    value. `touch` leaves the value as it is, and gives it the expiry of this write, or none. `steps` are commands that
+    are evaluated in its place. `returning`: its answer needs what was there before.
 
-    Invariants: 1. key, value and amount within limits.  2. Only mutable writes delete, add or compare.  3. A write that
-    adds has no value.
+    The value gets an expiry: `ttl_ms`, or that of a session, by its id. `keep_expiry` keeps the one that is there; so
+    does an amount, which gives its own only where it creates the key.
+
+    Invariants: 1. key, value, amount and expiry within limits.  2. Only mutable writes delete, add, compare or expire.
+    3. A write that adds, touches or has steps has no value.  4. One expiry at most.
     """
 
     key: bytes
@@ -49,27 +56,63 @@ class Write(Struct, frozen=True, kw_only=True):
     if_version: int | None = None
     amount: int | None = None
     returning: bool = False
+    if_absent: bool = False
+    touch: bool = False
+    keep_expiry: bool = False
+    ttl_ms: int = 0
+    session: bytes = b""
+    steps: Steps | None = None
 
     def __post_init__(self) -> None:
         assert 1 <= len(self.key) <= MAX_KEY_BYTES
         assert self.value is None or len(self.value) <= MAX_VALUE_BYTES
         assert self.mutable or (self.value is not None and self.if_version is None)
         assert self.amount is None or (self.value is None and LEAST_INTEGER <= self.amount <= MOST_INTEGER)
+        if self.ttl_ms or self.session or self.keep_expiry or self.touch or self.steps is not None:
+            self._check_the_rest()
+
+    def _check_the_rest(self) -> None:
+        """Apart, because most writes have nothing of it."""
+        assert 0 <= self.ttl_ms <= MAX_TTL_MS
+        assert len(self.session) in (0, SESSION_ID_BYTES)
+        assert (self.ttl_ms > 0) + (self.session != b"") + self.keep_expiry <= 1, self
+        assert self.mutable or not self.expires, self
+        assert self.value is None or not (self.touch or self.steps), self
 
     @property
     def is_delete(self) -> bool:
-        return self.value is None and self.amount is None
+        return self.value is None and self.amount is None and not self.touch and self.steps is None
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it gives the key to transactions, with what the key holds. What is proposed is the mark that says so:
+        `marks.mark_of` the version it builds on."""
+        return not self.mutable and self.value == OWNED
+
+    @property
+    def expires(self) -> bool:
+        """Whether it gives its value an expiry."""
+        return self.ttl_ms > 0 or self.session != b""
 
 
 class Committed(Struct, frozen=True, kw_only=True):
     """The value of the write is committed. `mine`: by this write, not by another of an equal value. `previous` is the
     version that a mutable write replaced; None also if it is not known, which a write that is `returning` is never
-    answered."""
+    answered. `replies`: of its steps."""
 
     proposal: Proposal
     mine: bool
     path: Path
     previous: Proposal | None = None
+    replies: tuple[Reply, ...] = ()
+
+
+class Unchanged(Struct, frozen=True, kw_only=True):
+    """Steps that wrote nothing, on this version: a read, in effect. None: the key was never written."""
+
+    committed: Proposal | None
+    path: Path
+    replies: tuple[Reply, ...]
 
 
 class ExpectedValueDoesNotMatch(Struct, frozen=True, kw_only=True):
@@ -115,10 +158,12 @@ class ConsensusFailed(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """Refused before anything was done. Definite. `no_quorum`: because too few replicas are within reach."""
+    """Refused before anything was done. Definite. `no_quorum`: because too few replicas are within reach; `no_session`:
+    because the session that it names is over."""
 
     reason: str
     no_quorum: bool = False
+    no_session: bool = False
 
 
 Outcome = (
@@ -128,6 +173,7 @@ Outcome = (
     | ImmutableKey
     | NothingToDelete
     | NotAnInteger
+    | Unchanged
     | ConsensusFailed
     | Refused
 )

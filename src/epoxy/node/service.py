@@ -8,14 +8,13 @@ from typing import Any
 
 from epoxy.model.api import DiskUsage, NodeReport, ReplicaView
 from epoxy.model.errors import RottenRow
-from epoxy.model.instances import end_key
+from epoxy.model.marks import is_owned
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
     Consistency,
-    ExpectedValueDoesNotMatch,
     ImmutableKey,
     Outcome,
     Path,
@@ -31,6 +30,7 @@ from epoxy.node.access.control import AccessControl
 from epoxy.node.access.guesses import Guesses
 from epoxy.node.access.quotas import Quotas
 from epoxy.node.commit_feed import CommitFeed
+from epoxy.node.finality import decide_end, decided_end, is_final, may_change
 from epoxy.node.keys.backfill import Backfill
 from epoxy.node.keys.changelog_gc import ChangelogGc
 from epoxy.node.keys.driver import Driver
@@ -38,6 +38,7 @@ from epoxy.node.keys.key_queue import UNBEGUN
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
 from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.sessions import Sessions
 from epoxy.node.members.lifecycle import STARTING, STOPPING, Lifecycle, lifecycle_of
 from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
@@ -50,12 +51,15 @@ from epoxy.node.scrub.repairs import Repairs
 from epoxy.node.scrub.scrubber import Scrubber
 from epoxy.node.timing import Links, key_timing, txn_timing
 from epoxy.node.txn.engine import OrderedEngine
-from epoxy.node.txn.transactions import LATE, Transactions, is_owned
+from epoxy.node.txn.owned_writes import OwnedWrites
+from epoxy.node.txn.transactions import LATE, Transactions
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.retention import RetentionCeiling, RetentionFloor, ceiling
-from epoxy.runtime.admission import Admission, Ticket
+from epoxy.protocol.strings.evaluation import evaluate
+from epoxy.runtime.admission import Admission, Caller, Ticket
 from epoxy.runtime.stall import BEAT_MS, Stall
+from epoxy.scripting.scripts import LuaScripts
 from epoxy.store.member_rows import MemberSpace
 
 RETIME_EVERY_MS = BEAT_MS
@@ -70,6 +74,9 @@ BUSY_REQUESTS = 8
 WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effect")
 STOOD_STILL = "this node was paused for a while, and drops the requests that reached it meanwhile; try again"
 READ_LATE = ReadFailed(reason="no answer in time")
+
+Written = Callable[[Outcome], None]
+Heard = Callable[[ReadAnswer], None]
 
 LONG_VALUE_BYTES = 64 << 10
 MAX_LONG_READS_BYTES = 4 << 20
@@ -113,12 +120,15 @@ class Node:
         transport = GatedTransport(self.gate, links) if self.gate is not None else links
         self.driver = Driver(self.replica, transport, clock, dice, Timing(), self._alarm)
         self.driver.observer = self.latency = RoundLatency()
+        self.leases, self.scripts = self.driver.leases, LuaScripts()
+        self.driver.evaluate = partial(evaluate, run_script=self.scripts.run)
+        self.sessions = Sessions(self.replica, dice, self._write, self.read)
         self.ordered = OrderedEngine(self.me, store, None, transport, clock, dice, self._alarm)
         self.failures = self.ordered.failures = self.driver.failures
         self.access = AccessControl(self.driver, store, dice, self._alarm, is_open=auth_of(settings) == "open")
         self.quotas = Quotas(self.access, self.driver, store, dice)
-        self.ordered.terms.decided_end = self._decided_end
-        self.ordered.terms.decide_end = self._decide_end
+        self.ordered.terms.decided_end = partial(decided_end, self.replica)
+        self.ordered.terms.decide_end = partial(decide_end, self.driver)
         self.replica.ordered = self.ordered.handle
         limits, timeout_ms = settings.limits, settings.limits.request_timeout_ms
         self._writes: Admission[Outcome] = Admission(clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, UNBEGUN)
@@ -128,7 +138,9 @@ class Node:
         self._admission: tuple[Admission[Any], ...] = (self._writes, self._reads, self._txns)
         self._stall = Stall(clock, timeout_ms)
         self.transactions = Transactions(self.ordered, self.driver, self._txns)
-        self._listing = Listing(self.replica, store, self.transactions)
+        self._owned_writes = OwnedWrites(self.transactions, self.me, self.driver.pending)
+        self._owned_writes.end_with(self.leases)
+        self._listing = Listing(self.replica, store, self.transactions, self.leases)
         self.page, self.count = self._listing.page, self._listing.count
         self.feed = CommitFeed(self.replica, store)
         self.changes, self.changes_gone, self.on_change = self.feed.changes, self.feed.gone, self.feed.on_change
@@ -168,6 +180,7 @@ class Node:
                 self._become_ready()
                 return
         self._retime()
+        self.leases.load()
         self.access.start()
         self.ordered.adopt(self.replica.config)
         self.ordered.start()
@@ -209,6 +222,11 @@ class Node:
         return self.in_flight + self._reads.count >= BUSY_REQUESTS
 
     @property
+    def abandoned(self) -> int:
+        """Writes that were dropped because their clients were gone before they had begun."""
+        return self._writes.abandoned
+
+    @property
     def refused(self) -> dict[str, int]:
         """How many requests were refused, by the limit that was reached."""
         writes = self._writes.refused + self._txns.refused
@@ -218,10 +236,17 @@ class Node:
             "no_quorum": self.quorum.refused,
         }
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        ticket = self._admit_write(write, answered)
+    def write(self, write: Write, answered: Written, caller: Caller | None = None) -> None:
+        """`caller`: whose time limit counts, and who may be gone before it has begun."""
+        if write.session:
+            self.sessions.attach(write, answered, caller)
+        else:
+            self._write(write, answered, caller)
+
+    def _write(self, write: Write, answered: Written, caller: Caller | None = None) -> None:
+        ticket = self._admit_write(write, answered, caller)
         if ticket is not None:
-            self.driver.write(write, partial(self._written, ticket), ticket)
+            self.driver.write(write, partial(self._written, write, ticket), ticket)
 
     def is_full(self, *, writes: bool) -> bool:
         """Whether another write, or another read that asks other regions, would be refused now."""
@@ -235,7 +260,7 @@ class Node:
         here = self.replica.peek(write.key, use_cache=False)
         return here is not None and is_final(here) and not is_owned(here.committed)
 
-    def _admit_write(self, write: Write, answered: Callable[[Outcome], None]) -> Ticket[Outcome] | None:
+    def _admit_write(self, write: Write, answered: Written, caller: Caller | None) -> Ticket[Outcome] | None:
         """None: it was refused, and answered so. What is answered here without a message needs no quorum."""
         writes = self._writes
         if not self.ready and not self._is_taken(write):
@@ -248,11 +273,11 @@ class Node:
         elif self.quorum.is_lost and not self._is_taken(write) and self.quorum.refuses():
             refusal = NO_QUORUM
         else:
-            return writes.begin(answered)
+            return writes.begin(answered, caller)
         answered(refusal)
         return None
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+    def read(self, key: bytes, consistency: Consistency, answered: Heard, caller: Caller | None = None) -> None:
         """A value that is known here is answered at once, and never refused; so is a linearizable read of a reserved
         name, because its value cannot change."""
         if not self.reads_here:
@@ -262,22 +287,22 @@ class Node:
             if consistency is Consistency.LINEARIZABLE:
                 newest = self.replica.newest(key)
                 if newest is not None and may_change(newest):
-                    self._ask_others(key, consistency, answered, len(newest.value or b""))
+                    self._ask_others(key, consistency, answered, caller, len(newest.value or b""))
                     return
             here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
         except RottenRow:
             # This replica has no answer for the key, and counts in no quorum; the others may.
-            self._ask_others(key, Consistency.LINEARIZABLE, answered)
+            self._ask_others(key, Consistency.LINEARIZABLE, answered, caller)
             return
         if here is not None and is_owned(here.committed):
-            self._read_ordered(key, consistency, answered)
+            self._read_ordered(key, here.committed, consistency, answered)
         elif here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
-            answered(here)
+            answered(self.leases.seen(key, here))
         else:
-            self._ask_others(key, consistency, answered)
+            self._ask_others(key, consistency, answered, caller)
 
     def _ask_others(
-        self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None], size: int = 0
+        self, key: bytes, consistency: Consistency, answered: Heard, caller: Caller | None, size: int = 0
     ) -> None:
         """`size`: of the version known here. Every replica that is asked will send about as much."""
         reads = self._reads
@@ -295,22 +320,20 @@ class Node:
             if size >= LONG_VALUE_BYTES:
                 self._long_reads_bytes += size
                 answered = partial(self._long_read_ended, size, answered)
-            self.driver.read(key, consistency, reads.begin(partial(self._found, key, consistency, answered)))
+            self.driver.read(key, consistency, reads.begin(partial(self._found, key, consistency, answered), caller))
 
-    def _long_read_ended(self, size: int, answered: Callable[[ReadAnswer], None], outcome: ReadAnswer) -> None:
+    def _long_read_ended(self, size: int, answered: Heard, outcome: ReadAnswer) -> None:
         self._long_reads_bytes -= size
         answered(outcome)
 
-    def _found(
-        self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None], outcome: ReadAnswer
-    ) -> None:
+    def _found(self, key: bytes, consistency: Consistency, answered: Heard, outcome: ReadAnswer) -> None:
         """Other replicas may know that a key belongs to transactions before this one does."""
         if isinstance(outcome, ReadResult) and is_owned(outcome.committed):
-            self._read_ordered(key, consistency, answered)
+            self._read_ordered(key, outcome.committed, consistency, answered)
         else:
             answered(outcome)
 
-    def _read_ordered(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+    def _read_ordered(self, key: bytes, mark: Proposal, consistency: Consistency, answered: Heard) -> None:
         if consistency is Consistency.LINEARIZABLE and not self.ready:
             answered(ReadFailed(reason=self.lifecycle.reason))
         elif consistency is Consistency.LINEARIZABLE and self.quorum.refuses():
@@ -318,9 +341,9 @@ class Node:
         elif consistency is Consistency.LINEARIZABLE:
             self.transactions.read(key, answered)
         else:
-            answered(self.transactions.here(key))
+            answered(self.leases.seen(key, self.transactions.here(key, mark)))
 
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:
         if not self.ready:
             answered(TxnRefused(reason=self.lifecycle.reason))
         elif self._stall.is_waking:
@@ -328,7 +351,7 @@ class Node:
         elif self.quorum.refuses():
             answered(TXN_WITHOUT_QUORUM)
         else:
-            self.transactions.run(txn, answered)
+            self.transactions.run(txn, answered, caller)
 
     @property
     def txn_waits(self) -> str:
@@ -345,7 +368,9 @@ class Node:
             here = self.replica.peek(key, use_cache=True) if self.reads_here else None
         except RottenRow:
             return None
-        return here if here is None or not is_owned(here.committed) else self.transactions.here(key)
+        if here is None:
+            return None
+        return self.leases.seen(key, self.transactions.here(key, here.committed) if is_owned(here.committed) else here)
 
     @property
     def repaired(self) -> int:
@@ -362,8 +387,9 @@ class Node:
 
     def stays(self, key: bytes, here: ReadResult) -> bool:
         """Whether the result of a `peek` is valid until `on_overwrite`: it is this replica's newest version, durable or
-        not. A value found elsewhere may be replaced without that call."""
-        return here.source is Source.LOCAL and self.replica.newest(key) == here.committed
+        not. A value found elsewhere may be replaced without that call, and one that expires is hidden without it."""
+        newest = self.replica.newest(key)
+        return here.source is Source.LOCAL and newest == here.committed and (newest is None or newest.expiry is None)
 
     def inspect(self, key: bytes, answered: Callable[[list[ReplicaView]], None]) -> None:
         inspect(self, key, answered)
@@ -425,23 +451,16 @@ class Node:
         self._update_lifecycle()
         self.ordered.adopt(self.replica.config)
 
-    def _written(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
+    def _written(self, write: Write, done: Written, outcome: Outcome) -> None:
+        """A key that belongs to transactions is written by one; it cannot be reserved."""
         if isinstance(outcome, Committed) and outcome.mine:
             self.paths[outcome.path] += 1
-        elif isinstance(outcome, ExpectedValueDoesNotMatch) and is_owned(outcome.committed):
+        elif not isinstance(outcome, Committed | ConsensusFailed | Refused) and is_owned(outcome.committed):
+            if write.mutable:
+                self._owned_writes.run(write, outcome.committed, done)
+                return
             outcome = ImmutableKey(committed=outcome.committed, path=outcome.path)
         done(outcome)
-
-    def _decided_end(self, term: int) -> bytes | None:
-        try:
-            found = self.replica.newest(end_key(term))
-        except RottenRow:
-            return None
-        return found.value if found is not None else None
-
-    def _decide_end(self, term: int, value: bytes, done: Callable[[bytes | None], None]) -> None:
-        """The end of a term is a reserved name: the first write decides it, and all others learn its value."""
-        self.driver.write(Write(key=end_key(term), value=value), lambda outcome: done(held_after(outcome)))
 
     def _retime(self) -> None:
         """Timeouts follow the links, and admission follows the throughput."""
@@ -473,21 +492,3 @@ class Node:
 
 def floor_of(limits: Limits) -> RetentionFloor:
     return RetentionFloor(commits=limits.changelog_commits, age_ms=60_000.0 * limits.changelog_minutes)
-
-
-def may_change(newest: Proposal | None) -> bool:
-    """Whether other replicas must be asked. The newest version may not be durable yet; if it is not final, none before
-    it was."""
-    return newest is not None and newest.mutable and not is_owned(newest)
-
-
-def is_final(here: ReadResult) -> bool:
-    """Committed and immutable: no other replica can have a newer version."""
-    return here.committed is not None and not here.committed.mutable
-
-
-def held_after(outcome: Outcome) -> bytes | None:
-    """The value of a name after an attempt to reserve it; None: not known."""
-    if isinstance(outcome, Committed):
-        return outcome.proposal.value
-    return outcome.committed.value if isinstance(outcome, ExpectedValueDoesNotMatch) else None

@@ -178,8 +178,9 @@ class Process:
             holdings = Holdings(settings.limits.held_mib << 20)
             self.metrics.include(ConnectionMetrics(holdings, self._peers))
             self._connections = Connections(most, holdings=holdings)
-            limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
-            self._resp = RespServer(self.node, limits, holdings)
+            timeout_ms = settings.resp.request_timeout_ms
+            limits = RespLimits(connections=most, pipeline=settings.limits.pipeline, request_timeout_ms=timeout_ms)
+            self._resp = RespServer(self.node, limits, holdings, settings.resp.reserve_prefixes)
             self._listeners = Listeners(settings, self._api, self._resp, self.certificates, self._connections)
             self.node.access.watchers.append(self._connections.response_cache.rights_changed)
             for cache in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):

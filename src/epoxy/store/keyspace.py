@@ -5,6 +5,7 @@
     (2, replica, KV, key, CACHE)                a value found elsewhere
     (2, replica, VOTES, key)                    the vote: apart, so that the few in flight are found among millions of
                                                 decided keys
+    (2, replica, EXPIRIES, key)                 that the committed value ends, and when: an index, made with the value
     (2, replica, CACHES)                        there is, or was, a CACHE row
     (2, replica, CHANGELOG, versionstamp)       what was committed, in the order of the commits
     (2, replica, TRUNCATED)                     the newest deleted row of the changelog
@@ -17,7 +18,7 @@ Absent rows stand for "nothing": no promise, no vote. A row begins with the form
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice, takewhile
 from operator import itemgetter, lt
 
@@ -27,14 +28,24 @@ from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import RottenRow
+from epoxy.model.marks import handed_over, is_owned
 from epoxy.model.members import NO_STAMP
-from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal, Vote
+from epoxy.model.records import (
+    FRESH,
+    LEGACY_PROPOSAL_ID,
+    ChangelogEntry,
+    CommittedRecord,
+    ExpiryEntry,
+    KeyState,
+    Proposal,
+    Vote,
+)
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
 # The codes are part of the format: never renumber. Zero takes one byte, so the most frequent ones have it.
 LEGACY_LAYOUT, LAYOUT = 1, 2
-KV, CHANGELOG, TRUNCATED, VOTES, CACHES = 0, 2, 6, 7, 8
+KV, CHANGELOG, TRUNCATED, VOTES, CACHES, EXPIRIES = 0, 2, 6, 7, 8, 13
 VALUE, BALLOT, CACHE = map(pack, ((0,), (1,), (3,)))
 VALUE_OF_A_KEY = b"\x00" + VALUE
 """The end of a row with a value: the end of the key, and the field. No other field is as short."""
@@ -49,6 +60,8 @@ SCAN_ROWS = 256
 """Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
 LIVING = tuple([header + b"\x01" for header in wire.STORED_HEADERS])
+MAX_LENGTH_BYTES = 3
+"""Of the length of a value, between this beginning of a record and the value."""
 """Beginnings of the record of a committed key that is not deleted: its format, and that there is a value."""
 
 COUNTED_BYTES = 4 << 20
@@ -59,13 +72,6 @@ Stamped = tuple[bytes, bytes, bytes]
 """Prefix, suffix and value of a row whose key the commit completes."""
 
 
-def beginnings(value: bytes) -> tuple[bytes, ...]:
-    """Of the record of a committed key with this value, in each format."""
-    full = wire.encode_committed_record(CommittedRecord(committed=legacy_proposal(value)))
-    rest = full[len(wire.HEADER) : full.index(value, len(wire.HEADER) + 1) + len(value)]
-    return tuple([header + rest for header in wire.STORED_HEADERS])
-
-
 class Keyspace:
     def __init__(self, replica_id: int) -> None:
         self._keys = pack((LAYOUT, replica_id, KV))
@@ -74,6 +80,7 @@ class Keyspace:
         self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
         self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
         self._caches = pack((LAYOUT, replica_id, CACHES))
+        self._expiries = pack((LAYOUT, replica_id, EXPIRIES))
         self._has_legacy: bool | None = None
         self._has_cached: bool | None = None
 
@@ -127,6 +134,9 @@ class Keyspace:
             entry = (self._changelog, USER_VERSION, logged)
             if self.any_cached(view):
                 rows[row + CACHE] = None
+            ended = before.committed is not None and before.committed.expiry is not None
+            if committed.expiry is not None or ended or is_owned(committed):
+                rows[self._expiries + packed] = index_value(committed)
         promised = after.promised
         if promised is not before.promised and promised != before.promised:
             rows[self._keys + packed + BALLOT] = wire.encode_ballot(promised) if promised != NO_BALLOT else None
@@ -153,6 +163,7 @@ class Keyspace:
             self._keys + packed + VALUE: value,
             self._keys + packed + BALLOT: wire.encode_ballot(state.promised) if state.promised != NO_BALLOT else None,
             self._votes + packed: wire.encode_vote(state.vote) if state.vote is not None else None,
+            self._expiries + packed: index_value(state.committed),
         }
         if self.any_cached(view):
             rows[self._keys + packed + CACHE] = None
@@ -167,6 +178,21 @@ class Keyspace:
         packed = pack_bytes(key)
         value = view.get(self._keys + packed + VALUE)
         return wire.decode_committed_record(value).committed if value is not None else self._legacy(view, packed)
+
+    def expiring(self, view: Snapshot, after: bytes | None, limit: int) -> list[tuple[bytes, ExpiryEntry]]:
+        """The next keys beyond `after` whose committed value ends, in order, at most so many; fewer: these were the
+        last. Where a row of the index is rotten the value says it. Where that is rotten, too, the key is left out: it
+        is restored, and learned as a decision."""
+        return index_page(view, self._expiries, after, limit, lambda key: self.expiry_row(view, key)[1])
+
+    def expiry_row(self, view: Snapshot, key: bytes) -> tuple[bytes, bytes | None]:
+        """The row of the index as it follows from the committed value; None: it has no place there."""
+        committed = self.committed(view, key)
+        return self.indexed(key, committed) if committed is not None else (self._expiries + pack_bytes(key), None)
+
+    def indexed(self, key: bytes, committed: Proposal) -> tuple[bytes, bytes | None]:
+        """The row of the index for this value."""
+        return self._expiries + pack_bytes(key), index_value(committed)
 
     def cached(self, view: Snapshot, key: bytes) -> Proposal | None:
         value = view.get(self._keys + pack_bytes(key) + CACHE)
@@ -232,17 +258,18 @@ class Keyspace:
         self, view: Snapshot, after: bytes | None, rows: int, mark: bytes, prefix: bytes = b""
     ) -> tuple[int, list[bytes], bytes | None]:
         """As `count`, of keys under a prefix that are not deleted, values of the first layout included. Keys with the
-        value `mark` are listed instead of counted. Only the beginning of a record is compared, several times as fast as
-        decoding it."""
+        value that begins with `mark` are listed instead of counted, and perhaps some others. Only the beginning of a
+        record is compared, several times as fast as decoding it."""
         if self._any_legacy(view):
             some = self.page(view, prefix, after, rows)
-            named = [key for key, committed in some if committed.value == mark]
+            named = [key for key, committed in some if (committed.value or b"").startswith(mark)]
             keys = sum([not committed.is_tombstone for _, committed in some]) - len(named)
             return keys, named, some[-1][0] if len(some) == rows else None
         found, last = self._rows_beyond(view, after, rows, prefix)
         values = [(row, value) for row, value in found if row.endswith(VALUE_OF_A_KEY) and value.startswith(LIVING)]
-        begins = beginnings(mark)
-        named = [key_of(row, self._keys) for row, value in values if value.startswith(begins)]
+        first = len(LIVING[0]) + 1
+        end = first + MAX_LENGTH_BYTES - 1 + len(mark)
+        named = [key_of(row, self._keys) for row, value in values if value.find(mark, first, end) >= 0]
         return len(values) - len(named), named, last
 
     def _rows_beyond(
@@ -362,6 +389,60 @@ def rows_of(view: Snapshot, root: bytes, prefix: bytes, after: bytes | None, unt
     begin = stem if after is None else max(stem, root + pack_bytes(after) + b"\xff")
     end = strinc(stem) if until is None else min(strinc(stem), root + pack_bytes(until) + b"\xff")
     return scan(view, begin, end, SCAN_ROWS, False)
+
+
+def index_value(committed: Proposal) -> bytes | None:
+    """The mark of a key that was handed over to transactions names the expiry of what it holds. Such a row has no home:
+    the key may have a row of transactions by now, which says more."""
+    version, home, expiry = committed.version, committed.home, committed.expiry
+    if is_owned(committed):
+        held = handed_over(committed.value or b"")
+        version, home, expiry = held.at, 0, held.expiry
+    if expiry is None:
+        return None
+    return wire.encode_expiry_entry(ExpiryEntry(version=version, home=home, expiry=expiry))
+
+
+def index_page(
+    view: Snapshot, root: bytes, after: bytes | None, limit: int, index_value_of: Callable[[bytes], bytes | None]
+) -> list[tuple[bytes, ExpiryEntry]]:
+    """The next rows of an index of expiries. `index_value_of` says what a rotten one held."""
+    found: list[tuple[bytes, ExpiryEntry]] = []
+    begin = root if after is None else root + pack_bytes(after) + b"\xff"
+    while True:
+        rows, rotten = rows_before_rot(view, begin, strinc(root), limit - len(found))
+        found += [(key_of(row, root), wire.decode_expiry_entry(value)) for row, value in rows]
+        if rotten is None or len(found) == limit:
+            return found
+        key, begin = key_of(rotten, root), rotten + b"\x00"
+        try:
+            value = index_value_of(key)
+        except RottenRow:
+            continue
+        if value is not None:
+            found.append((key, wire.decode_expiry_entry(value)))
+            if len(found) == limit:
+                return found
+
+
+def rows_before_rot(view: Snapshot, begin: bytes, end: bytes, limit: int) -> tuple[Sequence[KeyValue], bytes | None]:
+    """The first rows, up to a rotten one if there is one among them, and that one's key."""
+    try:
+        return view.range(begin, end, limit=limit), None
+    except RottenRow as rot:
+        return rows_one_by_one(view, begin, min(rot.key, end), limit), rot.key if rot.key < end else None
+
+
+def rows_one_by_one(view: Snapshot, begin: bytes, end: bytes, limit: int) -> list[KeyValue]:
+    """Rows before a rotten one. A store checks the row that ends a range, too, so a page that reaches it is refused."""
+    found: list[KeyValue] = []
+    try:
+        while len(found) < limit and (row := view.range(begin, end, limit=1)):
+            found += row
+            begin = row[0][0] + b"\x00"
+    except RottenRow:
+        pass
+    return found
 
 
 def key_of(row: bytes, root: bytes) -> bytes:

@@ -29,6 +29,7 @@ class RowKind(enum.Enum):
     CONFIGURATION = "the configuration"
     BALLOT = "a promise"
     VOTE = "a vote"
+    EXPIRY = "the expiry of a value"
     CACHE = "a cached value"
     CACHES = "the note that values are cached"
     CHANGELOG = "a row of the changelog"
@@ -41,6 +42,7 @@ class RowKind(enum.Enum):
     SIGHTING = "the last start of another store"
     REFUSED = "the reason why this store is refused"
     TXN_VALUE = "a value of transactions"
+    TXN_EXPIRY = "the expiry of a value of transactions"
     TERM = "the term of transactions"
     INSTANCE = "an instance of transactions"
     EXECUTED = "the progress of transactions"
@@ -66,6 +68,7 @@ REMEDIES = {
     RowKind.CONFIGURATION: Remedy.END,
     RowKind.BALLOT: Remedy.END,
     RowKind.VOTE: Remedy.END,
+    RowKind.EXPIRY: Remedy.RENEW,
     RowKind.CACHE: Remedy.DROP,
     RowKind.CACHES: Remedy.RENEW,
     RowKind.CHANGELOG: Remedy.TRUNCATE,
@@ -78,6 +81,7 @@ REMEDIES = {
     RowKind.SIGHTING: Remedy.END,
     RowKind.REFUSED: Remedy.END,
     RowKind.TXN_VALUE: Remedy.END,
+    RowKind.TXN_EXPIRY: Remedy.RENEW,
     RowKind.TERM: Remedy.END,
     RowKind.INSTANCE: Remedy.END,
     RowKind.EXECUTED: Remedy.END,
@@ -115,9 +119,13 @@ SINGLE = {
 }
 """Nothing follows these numbers in the key."""
 
+TXN_VALUES = (keyspace.LEGACY_LAYOUT, txn_rows.VALUES)
+
 KEYED = {
     (keyspace.LAYOUT, keyspace.VOTES): RowKind.VOTE,
-    (keyspace.LEGACY_LAYOUT, txn_rows.VALUES): RowKind.TXN_VALUE,
+    (keyspace.LAYOUT, keyspace.EXPIRIES): RowKind.EXPIRY,
+    (keyspace.LEGACY_LAYOUT, txn_rows.ENDING): RowKind.TXN_EXPIRY,
+    TXN_VALUES: RowKind.TXN_VALUE,
 }
 """A client's key follows."""
 
@@ -173,6 +181,8 @@ def of_replica(code: tuple[int, int], rest: list[Item]) -> Row:
             return Row(SINGLE[code])
         case [bytes(name)] if code in KEYED:
             return Row(KEYED[code], name)
+        case [bytes(name), int(field)] if code == TXN_VALUES and pack((field,)) == txn_rows.HELD:
+            return Row(RowKind.TXN_VALUE, name)
         case [bytes(name), int(field)] if code in FIELDS:
             kind = FIELDS[code].get(pack((field,)), RowKind.UNKNOWN)
             return Row(RowKind.CONFIGURATION if (kind, name) == (RowKind.VALUE, CONFIG_KEY) else kind, name)

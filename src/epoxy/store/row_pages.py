@@ -66,7 +66,7 @@ class HeldSpace:
         return Stretch(until=until, count=len(rows), digest=self._digest(rows))
 
     def _digest(self, rows: Iterable[KeyValue]) -> bytes:
-        """Of rows without their root, which names the replica; those of format 2 as they would be written now."""
+        """Of rows without their root, which names the replica; earlier formats as written now."""
         root = len(self._root)
         same = [(row[root:], wire.renewed(value)) for row, value in rows]
         told = [b"%d %d %b%b" % (len(row), len(value), row, value) for row, value in same]

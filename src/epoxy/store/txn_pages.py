@@ -1,8 +1,8 @@
-"""The values of the ordered engine in pages, for new members: compared by digest, sent, and replaced."""
+"""What the ordered engine holds of keys, in pages, for new members: compared by digest, sent, and replaced."""
 
 from collections.abc import Iterator, Sequence
 
-from epoxy.codec.tuple import pack, pack_bytes
+from epoxy.codec.tuple import pack
 from epoxy.model.members import (
     MAX_PAGE_BYTES,
     MAX_PAGE_ROWS,
@@ -16,21 +16,23 @@ from epoxy.model.members import (
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.members.digest import pairs_digest, pairs_stretch
 from epoxy.protocol.members.effects import Span
-from epoxy.store.keyspace import LEGACY_LAYOUT, key_of, rows_of, write
+from epoxy.protocol.txn.execution import Values
+from epoxy.store.keyspace import LEGACY_LAYOUT, key_of, rows_of
 from epoxy.store.member_rows import fitting
-from epoxy.store.txn_rows import VALUES
+from epoxy.store.txn_rows import VALUES, OrderedSpace, record_of
 
 
 class ValueSpace:
     def __init__(self, replica_id: int) -> None:
         self._root = pack((LEGACY_LAYOUT, replica_id, VALUES))
+        self._ordered = OrderedSpace(replica_id)
         self.stretch_rows = STRETCH_ROWS
         self.page_rows, self.most_rows = MAX_PAGE_ROWS, MAX_VALUE_ROWS
         """Of a page in normal operation, and in a joint epoch."""
 
     def held(self, view: Snapshot, after: bytes | None, through: bytes | None) -> Iterator[Pair]:
         for row, value in rows_of(view, self._root, b"", after, through):
-            yield Pair(key_of(row, self._root), value)
+            yield Pair(key_of(row, self._root), record_of(row, value))
 
     def stretches(self, view: Snapshot, after: bytes | None, count: int) -> tuple[Stretch, ...]:
         """The values beyond a key as stretches, as many as fit a page; the last is open-ended if no values follow."""
@@ -58,14 +60,13 @@ class ValueSpace:
             after = until
         return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=after)
 
-    def replace(self, tx: Transaction, spans: Sequence[Span], pairs: Sequence[Pair]) -> int:
-        """Make these pairs the only ones in these spans; returns how many were changed or deleted."""
+    def replace(self, tx: Transaction, spans: Sequence[Span], pairs: Sequence[Pair]) -> Values:
+        """Make these pairs the only ones in these spans, with their rows of the index; returns what is held of keys
+        that were changed or deleted."""
         wanted = {pair.key: pair.value for pair in pairs}
         held = {pair.key: pair.value for span in spans for pair in self.held(tx, span.after, span.through)}
         news = [key for key in {**held, **wanted} if held.get(key) != wanted.get(key)]
-        for key in news:
-            write(tx, self._root + pack_bytes(key), wanted.get(key))
-        return len(news)
+        return {key: self._ordered.set_record(tx, key, wanted.get(key)) for key in news}
 
 
 def is_same(held: Sequence[Stretch], place: int, found: Sequence[Pair]) -> bool:

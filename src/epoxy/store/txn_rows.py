@@ -1,6 +1,8 @@
 """The rows of the ordered engine, in the subspace of the first layout:
 
-(1, replica, VALUES, key)                                  a value, raw
+(1, replica, VALUES, key, HELD)                            what is held of a key: value, version, expiry
+(1, replica, VALUES, key)                                  a value, raw, written before versions were counted
+(1, replica, ENDING, key)                                  that the value ends, and when: an index, made with the value
 (1, replica, TERM)                                         the term this replica is in
 (1, replica, INSTANCES, term, coordinator, slot, COMMAND)  the command of an instance, written once
 (1, replica, INSTANCES, term, coordinator, slot, STATE)    its phase, ballots and dependencies
@@ -17,15 +19,22 @@ from epoxy.codec import wire
 from epoxy.codec.tuple import pack, pack_bytes, strinc, unpack
 from epoxy.model.instances import Instance, InstanceId, InstanceState, OrderedCommit, Phase, Term
 from epoxy.model.members import Kept, KeptId
+from epoxy.model.records import ExpiryEntry
+from epoxy.model.transactions import NO_ROW, OrderedValue
 from epoxy.ports import Snapshot, Store, Transaction
 from epoxy.protocol.txn.acceptor import commit_of
 from epoxy.protocol.txn.log import Archive, InstanceLog
 from epoxy.store.buffer import scan
-from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, write
+from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, index_page, write
 
 # Beside those of `keyspace`, and as unchangeable.
-INSTANCES, EXECUTED, FORGOTTEN, TERM, VALUES = 1, 2, 3, 4, 5
+INSTANCES, EXECUTED, FORGOTTEN, TERM, VALUES, ENDING = 1, 2, 3, 4, 5, 6
 COMMAND, STATE = map(pack, ((0,), (1,)))
+HELD = pack((0,))
+"""Follows the key, which ends with a zero byte; so does a raw row."""
+
+NO_HOME = 0
+"""Versions of transactions have none: all replicas execute them."""
 
 Row = tuple[tuple[int, ...], bytes]
 
@@ -35,6 +44,7 @@ class OrderedSpace:
 
     def __init__(self, replica_id: int) -> None:
         self._values = pack((LEGACY_LAYOUT, replica_id, VALUES))
+        self._ending = pack((LEGACY_LAYOUT, replica_id, ENDING))
         self._term = pack((LEGACY_LAYOUT, replica_id, TERM))
         self._instances = pack((LEGACY_LAYOUT, replica_id, INSTANCES))
         self._progress = [pack((LEGACY_LAYOUT, replica_id, kind)) for kind in (EXECUTED, FORGOTTEN)]
@@ -49,14 +59,51 @@ class OrderedSpace:
         """The beginning of their keys."""
         return self._values
 
-    def value_row(self, key: bytes) -> bytes:
+    def held_row(self, key: bytes) -> bytes:
+        return self._values + pack_bytes(key) + HELD
+
+    def raw_row(self, key: bytes) -> bytes:
         return self._values + pack_bytes(key)
 
-    def value(self, view: Snapshot, key: bytes) -> bytes | None:
-        return view.get(self.value_row(key))
+    def held(self, view: Snapshot, key: bytes) -> OrderedValue:
+        row = self._values + pack_bytes(key)
+        record = view.get(row + HELD)
+        if record is not None:
+            return wire.decode_ordered_value(record)
+        raw = view.get(row)
+        return NO_ROW if raw is None else OrderedValue(value=raw)
 
-    def set_value(self, tx: Transaction, key: bytes, value: bytes | None) -> None:
-        write(tx, self.value_row(key), value)
+    def set_held(self, tx: Transaction, key: bytes, held: OrderedValue) -> None:
+        self._set(tx, key, held, None if held == NO_ROW else wire.encode_ordered_value(held))
+
+    def set_record(self, tx: Transaction, key: bytes, record: bytes | None) -> OrderedValue:
+        """As it was encoded elsewhere; returns what is held now."""
+        held = wire.decode_ordered_value(record) if record is not None else NO_ROW
+        self._set(tx, key, held, record)
+        return held
+
+    def _set(self, tx: Transaction, key: bytes, held: OrderedValue, record: bytes | None) -> None:
+        """With its row of the index. A raw row of the key goes."""
+        row = self._values + pack_bytes(key)
+        write(tx, row + HELD, record)
+        if tx.get(row) is not None:
+            tx.clear(row)
+        index, value = self.indexed(key, held)
+        if value is not None or tx.get(index) is not None:
+            write(tx, index, value)
+
+    def indexed(self, key: bytes, held: OrderedValue) -> tuple[bytes, bytes | None]:
+        """The row of the index for this value; None: it has no place there. The index is apart from that of the per-key
+        engine: the mark of a key is learned before its transactions are executed here, or after."""
+        return self._ending + pack_bytes(key), index_value(held)
+
+    def index_row(self, view: Snapshot, key: bytes) -> tuple[bytes, bytes | None]:
+        """As it follows from what is held."""
+        return self.indexed(key, self.held(view, key))
+
+    def expiring(self, view: Snapshot, after: bytes | None, limit: int) -> list[tuple[bytes, ExpiryEntry]]:
+        """The next keys beyond `after` whose value ends, in order, at most so many; fewer: these were the last."""
+        return index_page(view, self._ending, after, limit, lambda key: self.index_row(view, key)[1])
 
     # Terms
 
@@ -173,6 +220,17 @@ class TermArchive:
 
     def stretch(self, replica_id: int, first: int, last: int) -> Iterator[Instance]:
         return self._rows.stretch(self._store.newest(), replica_id, first, last)
+
+
+def index_value(held: OrderedValue) -> bytes | None:
+    if held.expiry is None:
+        return None
+    return wire.encode_expiry_entry(ExpiryEntry(version=held.at, home=NO_HOME, expiry=held.expiry))
+
+
+def record_of(row: bytes, value: bytes) -> bytes:
+    """A row of a key as the record of what is held, whichever of the two it is. Replicas compare these bytes."""
+    return value if row.endswith(HELD) else wire.encode_ordered_value(OrderedValue(value=value))
 
 
 def under(view: Snapshot, root: bytes) -> Iterator[Row]:

@@ -13,7 +13,11 @@ MEMBER_PATH = b"/v2/epoxy/member"
 PROBE_PATH = b"/v2/epoxy/probe"
 """What a node says of itself to a holder of the secret that is no peer yet."""
 RELAY_PATH = b"/v2/actors/relay"
-"""Requests about actors that a datacenter passes on to the owner of their name, in JSON."""
+"""Upgrades a connection between datacenters to questions about actors and their streams: `api/http/relay.py`."""
+ACTOR_PATH = b"/v2/actors/at/"
+"""Begins the addresses of requests to actors whose bodies may be long, and are passed on as they arrive."""
+WHOLE_BODY_BYTES = 64 << 10
+"""Such a body with a `Content-Length` up to this is read as any other."""
 LINKS_PATH = b"/v2/admin/links"
 """Orders of an operator to the emulated links."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
@@ -30,9 +34,7 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """Address and headers. A key of 1024 bytes takes 3 KiB when all of it is percent-encoded, twice in a query."""
     body_bytes: int = 1 << 20
     """The longest value."""
-    body_limits: dict[bytes, int] = field(
-        default_factory=lambda: dict.fromkeys((*PEER_PATHS, RELAY_PATH), MAX_ENCODED_BYTES)
-    )
+    body_limits: dict[bytes, int] = field(default_factory=lambda: dict.fromkeys(PEER_PATHS, MAX_ENCODED_BYTES))
     """Other limits for single addresses: a batch between peers is longer than a value."""
     pipelined: int = 128
     """Requests of one connection under way: `limits.pipeline` of a node. At 100 ms for a write across the ocean 128 are

@@ -20,20 +20,21 @@ from epoxy.model.writes import (
     ReadFailed,
     ReadOutcome,
     Refused,
+    Unchanged,
     VersionMismatch,
     Write,
 )
 from epoxy_sim import history
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine
-from epoxy_sim.keys.plan import WORD, Ask, ClientPlan, Step
+from epoxy_sim.keys.plan import TTL_MS, WORD, Ask, ClientPlan, Step
 from epoxy_sim.trace_format import say
 from epoxy_sim.world import World
 
 T = TypeVar("T")
 
 PATIENCE_US = 20_000_000
-"""A client waits this long: ten retries with their back-off and the slowest rounds fit in."""
+"""A client waits this long, unless told otherwise: ten retries with their back-off and the slowest rounds fit in."""
 
 RETRY_US = 50_000
 GAVE_UP = "the client's patience ran out"
@@ -78,6 +79,8 @@ class PatientClient(Generic[StepT]):
     asks_copy = False
     """Whether it asks a copy of a machine before the machine itself."""
 
+    patience_us = PATIENCE_US
+
     def __init__(self, name: str, home: int, steps: Iterable[StepT], machines: Sequence[Machine], world: World) -> None:
         self.name = name
         self.done = False
@@ -105,6 +108,18 @@ class PatientClient(Generic[StepT]):
             asked += [*machine.copies, machine] if self.asks_copy else [machine]
         return [machine.life for machine in asked if machine.life is not None]
 
+    def _awake(self, then: Callable[[], None]) -> None:
+        """What happens to the client, as soon as it runs: always, unless a subclass pauses it."""
+        then()
+
+    def _ask(self, life: Life, request: Callable[[], None]) -> None:
+        """The way to the process."""
+        life.run(request)
+
+    def _hearing(self, respond: Callable[[T], None]) -> Callable[[T], None]:
+        """The way back."""
+        return respond
+
     def _note(self, text: Callable[[], str]) -> None:
         if self._world.trace is not None:
             self._world.note(text())
@@ -131,34 +146,103 @@ class PatientClient(Generic[StepT]):
                 self._note(lambda: f"client of {self.word} {number} hears no more")
                 gave_up()
 
-        timer = self._world.after(PATIENCE_US, out_of_patience)
-        life.hang_ups.append(out_of_patience)
+        def hears_no_more() -> None:
+            self._awake(out_of_patience)
+
+        timer = self._world.after(self.patience_us, hears_no_more)
+        life.hang_ups.append(hears_no_more)
 
         def respond(outcome: T) -> None:
             if call == self._call:
                 self._call += 1
                 timer.cancel()
-                life.hang_ups.remove(out_of_patience)
+                life.hang_ups.remove(hears_no_more)
                 self._note(lambda: f"{self.name} is told, {self.word} {number}: {say(outcome)}")
                 answered(outcome)
 
         return respond
 
 
-class Client(PatientClient[Step]):
+class KeysClient(PatientClient[StepT]):
     """Asks for single keys."""
 
     word = "operation"
 
     def __init__(
-        self, name: str, plan: ClientPlan, machines: Sequence[Machine], world: World, judge: Judge, recorder: Recorder
+        self,
+        name: str,
+        home: int,
+        steps: Iterable[StepT],
+        machines: Sequence[Machine],
+        world: World,
+        judge: Judge,
+        recorder: Recorder,
     ) -> None:
-        super().__init__(name, plan.home, plan.steps, machines, world)
+        super().__init__(name, home, steps, machines, world)
         self.outcomes: list[Outcome | ReadOutcome] = []
-        self.asks_copy = plan.copy
         self._judge = judge
         self._recorder = recorder
         self._seen: dict[bytes, int] = {}
+        """By key, the newest version that it was told."""
+
+    def write(self, write: Write, then: Callable[[Outcome], None]) -> None:
+        life = self._life_that_votes()
+        if life is None:
+            self._world.after(RETRY_US, lambda: self.write(write, then))
+            return
+        kind = kind_of(write)
+        operation = self._invoke(life, write.key, kind)
+
+        def answered(outcome: Outcome) -> None:
+            self._remember(write.key, outcome.committed if hasattr(outcome, "committed") else None)
+            self._recorder.answer(operation, recorded(outcome, kind))
+            self._judge.write_answered(write.key, f"{self.name} (operation {operation})", outcome)
+            self.outcomes.append(outcome)
+            then(outcome)
+
+        respond = self._await(life, operation, say, answered, lambda: then(ConsensusFailed(reason=GAVE_UP)))
+        self._ask(life, lambda: life.driver.write(write, life.answering(self._hearing(respond))))
+
+    def read(self, key: bytes, consistency: Consistency, then: Callable[[ReadOutcome], None]) -> None:
+        life = self._life_that_votes()
+        if life is None:
+            self._world.after(RETRY_US, lambda: self.read(key, consistency, then))
+            return
+        operation = self._invoke(life, key, history.Read(linearizable=consistency is Consistency.LINEARIZABLE))
+
+        def answered(outcome: ReadOutcome) -> None:
+            self._remember(key, None if isinstance(outcome, ReadFailed) else outcome.committed)
+            self._recorder.answer(operation, recorded_read(outcome))
+            self._judge.read_answered(key, f"{self.name} (operation {operation})", outcome)
+            self.outcomes.append(outcome)
+            then(outcome)
+
+        respond = self._await(life, operation, say, answered, lambda: then(ReadFailed(reason=GAVE_UP)))
+        self._ask(life, lambda: life.driver.read(key, consistency, life.answering(self._hearing(respond))))
+
+    def _life_that_votes(self) -> Life | None:
+        """In a datacenter that takes requests: not one that is still learning, or has left."""
+        return next((life for life in self._lives if life.votes), None)
+
+    def _remember(self, key: bytes, committed: Proposal | None) -> None:
+        if committed is not None:
+            self._seen[key] = committed.version
+
+    def _invoke(self, life: Life, key: bytes, kind: history.Kind) -> int:
+        operation = self._recorder.invoke(self.name, key, kind)
+        asks = f"{self.name} asks {life.machine.name}, operation {operation}"
+        self._note(lambda: f"{asks}: {key_words(key)} {history.describe(kind)}")
+        return operation
+
+
+class Client(KeysClient[Step]):
+    """Takes the steps of a plan."""
+
+    def __init__(
+        self, name: str, plan: ClientPlan, machines: Sequence[Machine], world: World, judge: Judge, recorder: Recorder
+    ) -> None:
+        super().__init__(name, plan.home, plan.steps, machines, world, judge, recorder)
+        self.asks_copy = plan.copy
 
     def _do(self, step: Step) -> None:
         key = key_name(step.key)
@@ -183,6 +267,14 @@ class Client(PatientClient[Step]):
                 return Write(key=key, value=None, mutable=True)
             case Ask.SWAP:
                 return Write(key=key, value=value, mutable=True, if_version=self._seen.get(key, 0))
+            case Ask.CREATE:
+                return Write(key=key, value=value, mutable=True, if_absent=True)
+            case Ask.LEND:
+                return Write(key=key, value=value, mutable=True, ttl_ms=TTL_MS + step.value % 3)
+            case Ask.KEEP:
+                return Write(key=key, value=value, mutable=True, keep_expiry=True)
+            case Ask.TOUCH:
+                return Write(key=key, value=None, mutable=True, touch=True, ttl_ms=TTL_MS * (step.value % 2))
             case _:
                 return Write(key=key, value=value, mutable=True)
 
@@ -203,68 +295,34 @@ class Client(PatientClient[Step]):
 
         self.read(key, Consistency.LINEARIZABLE, have_read)
 
-    def write(self, write: Write, then: Callable[[Outcome], None]) -> None:
-        life = self._life_that_votes()
-        if life is None:
-            self._world.after(RETRY_US, lambda: self.write(write, then))
-            return
-        kind = kind_of(write)
-        operation = self._invoke(life, write.key, kind)
-
-        def answered(outcome: Outcome) -> None:
-            self._remember(write.key, outcome.committed if hasattr(outcome, "committed") else None)
-            self._recorder.answer(operation, recorded(outcome, kind))
-            self._judge.write_answered(write.key, f"{self.name} (operation {operation})", outcome)
-            self.outcomes.append(outcome)
-            then(outcome)
-
-        respond = self._await(life, operation, say, answered, lambda: then(ConsensusFailed(reason=GAVE_UP)))
-        life.run(lambda: life.driver.write(write, life.answering(respond)))
-
-    def read(self, key: bytes, consistency: Consistency, then: Callable[[ReadOutcome], None]) -> None:
-        life = self._life_that_votes()
-        if life is None:
-            self._world.after(RETRY_US, lambda: self.read(key, consistency, then))
-            return
-        operation = self._invoke(life, key, history.Read(linearizable=consistency is Consistency.LINEARIZABLE))
-
-        def answered(outcome: ReadOutcome) -> None:
-            self._remember(key, None if isinstance(outcome, ReadFailed) else outcome.committed)
-            self._recorder.answer(operation, recorded_read(outcome))
-            self._judge.read_answered(key, f"{self.name} (operation {operation})", outcome)
-            self.outcomes.append(outcome)
-            then(outcome)
-
-        respond = self._await(life, operation, say, answered, lambda: then(ReadFailed(reason=GAVE_UP)))
-        life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
-
-    def _life_that_votes(self) -> Life | None:
-        """In a datacenter that takes requests: not one that is still learning, or has left."""
-        return next((life for life in self._lives if life.votes), None)
-
-    def _remember(self, key: bytes, committed: Proposal | None) -> None:
-        if committed is not None:
-            self._seen[key] = committed.version
-
-    def _invoke(self, life: Life, key: bytes, kind: history.Kind) -> int:
-        operation = self._recorder.invoke(self.name, key, kind)
-        asks = f"{self.name} asks {life.machine.name}, operation {operation}"
-        self._note(lambda: f"{asks}: {key.decode()} {history.describe(kind)}")
-        return operation
-
 
 def key_name(number: int) -> bytes:
     return b"key-%d" % number
 
 
+def key_words(key: bytes) -> str:
+    return key.decode(errors="replace")
+
+
 def kind_of(write: Write) -> history.Kind:
+    version, returning, ttl_ms = write.if_version, write.returning, write.ttl_ms
     if write.amount is not None:
-        return history.Add(amount=write.amount, if_version=write.if_version, returning=write.returning)
+        return history.Add(amount=write.amount, if_version=version, returning=returning, ttl_ms=ttl_ms)
+    if write.touch:
+        return history.Touch(ttl_ms=ttl_ms, if_version=version, returning=returning)
     if write.value is None:
-        return history.Delete(if_version=write.if_version, returning=write.returning)
-    if write.mutable:
-        return history.Put(value=write.value, if_version=write.if_version, returning=write.returning)
-    return history.Reserve(value=write.value)
+        return history.Delete(if_version=version, returning=returning)
+    if not write.mutable:
+        return history.Reserve(value=write.value)
+    return history.Put(
+        value=write.value,
+        if_version=version,
+        returning=returning,
+        if_absent=write.if_absent,
+        ttl_ms=ttl_ms,
+        keep_expiry=write.keep_expiry,
+        session=write.session,
+    )
 
 
 def recorded(outcome: Outcome, kind: history.Kind) -> history.Outcome:
@@ -282,6 +340,8 @@ def recorded(outcome: Outcome, kind: history.Kind) -> history.Outcome:
             return history.Missing(version=version_of(outcome.committed))
         case NotAnInteger():
             return history.NotAnInteger(version=outcome.committed.version)
+        case Unchanged():
+            raise AssertionError(f"simulated clients send no commands: {outcome}")
         case ConsensusFailed():
             return history.Unknown()
         case Refused():

@@ -27,6 +27,16 @@ MUTABLE_ASKS = (Ask.PUT, Ask.EXCHANGE, Ask.SWAP, Ask.INCREMENT, Ask.COUNT, Ask.D
 HOT = "hot"
 WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS, HOT: HOT_ASKS}
 
+LENT_EVERY, LENT = 7, {"mutable": 2, HOT: 0}
+"""In one plan of so many some values have an expiry: which seeds those are."""
+
+LENT_ASKS = {
+    Ask.PUT: (Ask.PUT, Ask.LEND, Ask.CREATE, Ask.KEEP),
+    Ask.EXCHANGE: (Ask.EXCHANGE, Ask.TOUCH, Ask.TOUCH),
+    Ask.COUNT: (Ask.CREATE, Ask.LEND),
+    Ask.RESERVE: (Ask.CREATE,),
+}
+
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
 
 
@@ -37,7 +47,20 @@ def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPo
         plan = disk_copies(seed, workload, n, policy)
     else:
         plan = (crash_points if seed % 4 == 3 else swarm)(seed, workload, n, policy)
+    if seed % LENT_EVERY == LENT.get(workload):
+        plan = with_expiries(plan)
     return replace(plan, embedded=has_embedded_store(seed), timing=with_near(plan.timing, plan.n, seed))
+
+
+def with_expiries(plan: Plan) -> Plan:
+    """Some writes create, give an expiry, keep one or touch a value instead."""
+    dice = Random(f"lent/{plan.seed}")
+
+    def changed(step: Step) -> Step:
+        return replace(step, ask=dice.choice(LENT_ASKS[step.ask])) if step.ask in LENT_ASKS else step
+
+    clients = (replace(client, steps=tuple(map(changed, client.steps))) for client in plan.clients)
+    return replace(plan, clients=tuple(clients))
 
 
 def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from epoxy.model.errors import RottenRow
-from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState, Proposal, ProposalId
+from epoxy.model.records import LEGACY_PROPOSAL_ID, Expiry, KeyState, Proposal, ProposalId
 from epoxy.model.writes import (
     Committed,
     ExpectedValueDoesNotMatch,
@@ -21,6 +21,7 @@ from epoxy.model.writes import (
     ReadResult,
     VersionMismatch,
 )
+from epoxy_sim.register import EndsAt
 from epoxy_sim.simulation import Violation
 from epoxy_sim.trace_format import NAMES, say
 
@@ -36,6 +37,9 @@ class Judge:
         self._versions: dict[tuple[bytes, ProposalId], tuple[int, str]] = {}
         self.folds: Counter[str] = Counter()
         """Decisions of several writes, and the writes in them."""
+        self.expiries: dict[bytes, dict[int, EndsAt | None]] = {}
+        """Those of the versions that replicas held, by key and version."""
+        self._given: dict[tuple[bytes, int], tuple[Expiry, str]] = {}
         self._winners: dict[tuple[bytes, int], str] = {}
         self._durable: dict[tuple[int, bytes], KeyState] = {}
         self._epochs: dict[int, int] = {}
@@ -74,6 +78,9 @@ class Judge:
         if state.committed is not None and (before is None or before.committed is not state.committed):
             self._one_value(key, state.committed, f"replica {NAMES[replica]}")
             self._one_fold(key, state.committed, f"replica {NAMES[replica]}")
+            expiry = state.committed.expiry
+            ends_at = (expiry.ttl_ms, expiry.since) if expiry is not None else None
+            self.expiries.setdefault(key, {})[state.version] = ends_at
 
     def started(self, replica: int, load: Callable[[bytes], KeyState]) -> None:
         """What was durable is still there: a restarted replica may know more than that, never less."""
@@ -124,12 +131,21 @@ class Judge:
     def _one_value(self, key: bytes, proposal: Proposal | None, witness: str) -> None:
         if proposal is None:
             return
-        if proposal.folded or proposal.proposer:
-            proposal = replace(proposal, folded=(), proposer=0)
+        if proposal.expiry is not None:
+            self._one_expiry(key, proposal.version, proposal.expiry, witness)
+        if proposal.folded or proposal.proposer or proposal.expiry is not None:
+            proposal = replace(proposal, folded=(), proposer=0, expiry=None)
         known, first = self._decided.setdefault((key, proposal.version), (proposal, witness))
         if known != proposal:
             raise Violation("agreement", f"{key!r}: {first} has {say(known)}, {witness} has {say(proposal)}")
         self._one_write(key, proposal.version, proposal.proposal_id, witness)
+
+    def _one_expiry(self, key: bytes, version: int, expiry: Expiry, witness: str) -> None:
+        """The answer of a write that another replica folded does not tell an expiry that was kept."""
+        known, first = self._given.setdefault((key, version), (expiry, witness))
+        if known != expiry:
+            what = f"{first} has {say(known)}, {witness} has {say(expiry)}"
+            raise Violation("agreement", f"{key!r} version {version}: {what}")
 
     def _one_fold(self, key: bytes, decided: Proposal, witness: str) -> None:
         """1. One instance, one decision; and no two decisions make the same version."""

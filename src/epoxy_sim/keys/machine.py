@@ -218,6 +218,9 @@ class Machine:
         except RottenRow:
             pass  # it was reported when it was read
 
+    def pause(self) -> None:
+        self.paused = True
+
     def resume(self) -> None:
         """A paused process wakes up: all its messages and timers arrive at once."""
         self.paused = False

@@ -83,7 +83,7 @@ class Nemesis:
                 machine.disk_full = False
                 machine.start()
             case FaultKind.PAUSE:
-                machine.paused = True
+                machine.pause()
             case FaultKind.RESUME:
                 machine.resume()
             case FaultKind.SLOW_DISK:

@@ -33,8 +33,18 @@ class Ask(enum.Enum):
     EXCHANGE = "exchange"
     """Get-and-set."""
     DELETE = "delete"
+    CREATE = "create"
+    """Put, if there is no value."""
+    LEND = "lend"
+    """Put, with a time to live that is longer than a run."""
+    KEEP = "keep"
+    """Put, and keep the expiry that is there."""
+    TOUCH = "touch"
     READ = "read"
 
+
+TTL_MS = 1_000_000_000
+"""Of values whose end no run comes to: which expiry a value has is judged, and `epoxy sim leases` judges the rest."""
 
 WORD = -1
 """The value of a step that writes what is no number."""
@@ -153,6 +163,14 @@ class Weather(Struct, frozen=True, kw_only=True):
         return self == Weather(jitter=self.jitter) and self.jitter <= FAIR_JITTER
 
 
+class ClockStep(Struct, frozen=True, kw_only=True):
+    """The calendar of a machine is set by this much, as time servers and operators do."""
+
+    at_us: int
+    machine: int
+    by_ms: int
+
+
 class ClusterPlan(Struct, frozen=True, kw_only=True):
     """The machines of a run, the network between them, and what breaks when."""
 
@@ -177,6 +195,9 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     """Whether processes probe each other all the time, as links do: slower, so only where positions matter."""
     founders: tuple[int, ...] | None = None
     """Those of the n machines that are members from the beginning; None: all."""
+    suspends: bool = False
+    """Whether the timers of a machine that pauses stand still with it, where machines have such clocks."""
+    clock_steps: tuple[ClockStep, ...] = ()
 
     @property
     def first_members(self) -> tuple[int, ...]:

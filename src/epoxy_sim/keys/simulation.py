@@ -71,7 +71,7 @@ class KeysSimulation(Simulation[Plan]):
     def judge_all(self) -> None:
         self.network.judge_refusals()
         operations = list(self.recorder.operations.values())
-        verdicts = check(operations)
+        verdicts = check(operations, expiries=self.judge.expiries)
         self.verdicts.update(type(verdict).__name__ for verdict in verdicts)
         for verdict in verdicts:
             if not isinstance(verdict, Linearizable):

@@ -56,9 +56,9 @@ def step(planned: Step) -> str:
     match planned.ask:
         case Ask.READ:
             asked = f"{planned.consistency.value} {asked}"
-        case Ask.RESERVE | Ask.PUT | Ask.SWAP | Ask.EXCHANGE:
+        case Ask.RESERVE | Ask.PUT | Ask.SWAP | Ask.EXCHANGE | Ask.CREATE | Ask.LEND | Ask.KEEP:
             asked = f"{asked} = {planned.value if planned.value != WORD else 'a word'}"
-        case Ask.INCREMENT | Ask.COUNT | Ask.DELETE:
+        case Ask.INCREMENT | Ask.COUNT | Ask.DELETE | Ask.TOUCH:
             pass
     return f"{asked} (at {milliseconds(planned.at_us)})"
 

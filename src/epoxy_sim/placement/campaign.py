@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from epoxy_sim.campaign import CampaignSetup, Tally, counts
 from epoxy_sim.placement.generate import generate
-from epoxy_sim.placement.mutants import MUTANTS
 from epoxy_sim.placement.plan import PlacementPlan
 from epoxy_sim.placement.shrink import PlacementPlanSearch
 from epoxy_sim.placement.simulation import run
+from epoxy_sim.placement.state_mutants import MUTANTS
 from epoxy_sim.placement.trace_format import condense, describe
 from epoxy_sim.simulation import Report
 
@@ -40,5 +40,6 @@ class PlacementSetup(CampaignSetup[PlacementPlan], frozen=True, kw_only=True):
         yield "virtual time", tally.virtual_time(seconds)
         yield "messages", f"{tally.messages:,}"
         yield "answers", counts(tally.paths)
+        yield "judged", counts(tally.verdicts)
         yield "faults", counts(tally.faults)
         yield "embedded store", f"in {tally.embedded:,} of {tally.runs:,} runs"

@@ -6,15 +6,26 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys import generate as per_key
-from epoxy_sim.keys.plan import ClusterPlan, has_embedded_store
+from epoxy_sim.keys.plan import ClusterPlan, Fault, FaultKind, has_embedded_store
 from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
+from epoxy_sim.placement.workload import ActorDoes
 
 SIZES = (1, 2, 3, 3, 3, 4, 5)
 RATES = (1.0, 0.99, 1.01)
 
 ENVOY_FAULTS = (EnvoyFaultKind.KILL, EnvoyFaultKind.CUT, EnvoyFaultKind.DROP, EnvoyFaultKind.DRAIN, EnvoyFaultKind.FAIL)
 
+STANDSTILLS = (EnvoyFaultKind.STOP, EnvoyFaultKind.BLOCK, EnvoyFaultKind.SUSPEND)
+
 HOUR_MS = 3_600_000
+
+DOES = (
+    *(ActorDoes.ADD, ActorDoes.ADD, ActorDoes.ADD, ActorDoes.READ, ActorDoes.READ, ActorDoes.NOTHING),
+    *(ActorDoes.BREAK, ActorDoes.ALARM, ActorDoes.SLEEP),
+)
+
+HOME_LEASE_MS = 5_000
+"""The shortest that may be configured."""
 
 ALONE = 0.2
 """Share of the runs with one envoy in each datacenter."""
@@ -47,9 +58,14 @@ def generate(seed: int, *, n: int | None = None) -> PlacementPlan:
         ),
         slow_clean_up=False,
         same_key=more.random() < 0.3,
+        home_lease_ms=HOME_LEASE_MS,
+        sleep_after_s=more.choice((0.0, 0.0, 0.5, 3.0)),
         sweep_every_s=more.choice((threshold_ms // 1000, HOUR_MS // 1000)),
         wall_steps_ms=tuple(more.choice(WALL_STEPS_MS) for _ in range(5)),
     )
+    dice = Random(f"placement/standstills/{seed}")
+    made = replace(made, envoy_faults=with_standstills(dice, made.envoy_faults, len(envoys), threshold_ms, until_us))
+    made = with_moves(dice, with_power_cut(dice, made))
     return alone(made) if more.random() < ALONE else made
 
 
@@ -109,13 +125,73 @@ def draw_envoy_faults(dice: Random, envoys: int, threshold_ms: int, until_us: in
 def with_calls(dice: Random, steps: tuple[PlacementStep, ...], until_us: int) -> tuple[PlacementStep, ...]:
     """Requests to the actors of these names, from any site."""
     sites, names = [step.site for step in steps], [step.name for step in steps]
+    does = dice.sample(DOES, k=dice.randint(3, len(DOES)))
     calls = [
         PlacementStep(
-            at_us=dice.randrange(until_us), site=dice.choice(sites), ask=AskKind.CALL, name=dice.choice(names)
+            at_us=dice.randrange(until_us),
+            site=dice.choice(sites),
+            ask=AskKind.CALL,
+            name=dice.choice(names),
+            does=each,
+            again=dice.random() < 0.6 and each is not ActorDoes.BREAK,
+            in_ms=dice.choice((0, 500, 5_000, 20_000)),
         )
-        for _ in range(dice.randint(0, 30))
+        for each in (dice.choice(does) for _ in range(dice.randint(0, 40)))
     ]
     return tuple(sorted((*steps, *calls), key=lambda step: (step.at_us, step.site)))
+
+
+def with_standstills(
+    dice: Random, faults: tuple[EnvoyFault, ...], envoys: int, threshold_ms: int, until_us: int
+) -> tuple[EnvoyFault, ...]:
+    """Shorter than a lease, about as long, and longer than a node waits."""
+    stills = [
+        EnvoyFault(
+            at_us=dice.randrange(until_us),
+            kind=dice.choice(STANDSTILLS),
+            envoy=dice.randrange(envoys),
+            for_us=int(threshold_ms * 1_000 * dice.choice((0.3, 0.8, 0.9, 1.0, 1.1, 1.5, 3.0))),
+        )
+        for _ in range(dice.choice((0, 1, 2, 3)))
+    ]
+    return tuple(sorted((*faults, *stills), key=lambda fault: fault.at_us))
+
+
+def with_power_cut(dice: Random, made: PlacementPlan) -> PlacementPlan:
+    """Of one datacenter with all its workers, for about as long as its lease lasts, in one run of three."""
+    sites, until_us = made.sites, made.sites.faults_end_us
+    if dice.random() > 1 / 3:
+        return made
+    site, at_us = dice.randint(1, sites.n), dice.randrange(until_us)
+    for_us = int(1_000 * made.home_lease_ms * dice.choice((0.5, 1.1, 2.0)))
+    cut = Fault(at_us=at_us, kind=FaultKind.CRASH, machines=(site,))
+    back = Fault(at_us=min(until_us, at_us + for_us), kind=FaultKind.RESTART, machines=(site,))
+    kills = [
+        EnvoyFault(at_us=at_us, kind=EnvoyFaultKind.KILL, envoy=number, for_us=for_us)
+        for number, where in enumerate(made.envoys)
+        if where == site
+    ]
+    faults = tuple(sorted((*sites.faults, cut, back), key=lambda fault: fault.at_us))
+    all_kills = tuple(sorted((*made.envoy_faults, *kills), key=lambda fault: fault.at_us))
+    return replace(made, sites=replace(sites, faults=faults), envoy_faults=all_kills)
+
+
+def with_moves(dice: Random, made: PlacementPlan) -> PlacementPlan:
+    """Of some names to other datacenters, in one run of three."""
+    if dice.random() > 1 / 3:
+        return made
+    n, until_us = made.sites.n, made.sites.faults_end_us
+    moves = [
+        PlacementStep(
+            at_us=dice.randrange(until_us),
+            site=dice.randint(1, n),
+            ask=AskKind.MOVE,
+            name=dice.choice(made.steps).name,
+            to=dice.randint(1, n),
+        )
+        for _ in range(dice.randint(1, 4))
+    ]
+    return replace(made, steps=tuple(sorted((*made.steps, *moves), key=lambda step: (step.at_us, step.site))))
 
 
 def with_twins(

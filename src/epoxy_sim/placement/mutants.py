@@ -2,18 +2,25 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
-from epoxy.actors import directory, hosting
+from epoxy.actors import directory, hosting, listing
 from epoxy.actors.calls import Calls
+from epoxy.actors.home_changes import HomeChange, HomeHere
+from epoxy.actors.homes import Homes, KnownHome, NotReserved, Settled, Undecided
 from epoxy.actors.hosting import Hosting
-from epoxy.actors.messages import Ensure, OwnerUnavailable, Question
-from epoxy.actors.reservation import NameReservation, Reservation, Reservations
-from epoxy.actors.service import ActorService
+from epoxy.actors.messages import Ensure, OwnerUnavailable
+from epoxy.actors.placing import Placing
+from epoxy.actors.service import ActorService, Asked
 from epoxy.client.envoy_protocol import EnvoyProtocol
 from epoxy.client.hosted import Request
-from epoxy.model.actors import ActorEntry, ActorName, ActorState, FromEnvoy, Goodbye, Ping, Start, make_id
+from epoxy.client.watchdog import WatchedLoop
+from epoxy.codec.tuple import unpack
+from epoxy.model.actors import ActorEntry, ActorName, ActorState
+from epoxy.model.envoy_messages import FromEnvoy, Goodbye, Ping, Start
+from epoxy.model.homes import HomeRecord
 from epoxy.ports import Transaction
 from epoxy.protocol.placement import envoys, rows
 from epoxy.protocol.placement.expiry import Holder, Lease, LostTimeouts
@@ -23,13 +30,13 @@ from epoxy.protocol.placement.service import Placement
 from epoxy_sim.patching import Mutant, Mutants, constant, never, nothing
 
 right_expire = envoys.expire
-right_ensure = directory.ensure
 right_started = directory.started
 right_may_take = Lease._may_take
 right_start = EnvoyProtocol._start
 right_leave = EnvoyProtocol._leave
 right_say = EnvoyProtocol._say
-right_at_owner = ActorService._at_owner
+right_route = ActorService._route
+right_adopt = Hosting.adopt
 
 MUTANTS = Mutants(Mutant)
 mutant = MUTANTS.mutant
@@ -53,7 +60,7 @@ def withdraw_four(tx: Transaction, envoy: Envoy) -> None:
         envoys.count(tx, envoy, -1)
 
 
-@mutant(envoys, "expire", "expire-unseeing", "a ping in time is overlooked", since=220)
+@mutant(envoys, "expire", "expire-unseeing", "a ping in time is overlooked", since=500)
 def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
     """Expires a suspected envoy even if it has pinged since."""
     del unless_fresh_for_ms
@@ -63,47 +70,46 @@ def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fres
 mutant(EnvoyProtocol, "_is_cut_off", "no-fence", "an envoy without answers goes on", since=200)(never)
 
 
-@mutant(Reservations, "take", "no-reservation", "a name is taken without asking")
-def take_alone(self: Reservations, name: ActorName, settled: Callable[[Reservation], None]) -> None:
+@mutant(Homes, "reserve", "no-reservation", "a name is taken without asking")
+def reserve_alone(self: Homes, name: ActorName, record: HomeRecord, settled: Settled) -> None:
     """Without the consensus write."""
-    known = self.known(name)
-    settled(known or NameReservation(make_id(self._dice.nonce(), self._dice.nonce(), self._label)))
+    settled(self.known(name) or KnownHome(record=record, mine=True))
 
 
-@mutant(ActorService, "_at_owner", "everybody-hosts", "the asked node hosts the actor")
-def answer_here(
-    self: ActorService, settled: Reservation, question: Question, answered: Callable[..., None], relayed: bool
-) -> None:
-    """Whichever datacenter owns the name."""
-    if isinstance(settled, NameReservation):
-        self._answer(question, settled.actor_id, answered)
+@mutant(ActorService, "_route", "everybody-hosts", "the asked node hosts the actor")
+def route_here(self: ActorService, name: ActorName, asked: Asked, home: KnownHome) -> None:
+    """Whichever datacenter is the home of the name."""
+    lease = self.changes.lease.held()
+    if lease is None:
+        right_route(self, name, asked, home)
     else:
-        right_at_owner(self, settled, question, answered, relayed)
+        record = replace(home.record, lease=lease)
+        self.hosting.adopt(name, record, lambda actor: self._located(asked, name, HomeHere(actor=actor)))
 
 
-@mutant(directory, "ensure", "same-id", "a destroyed actor's id is used again")
-def ensure_same_id(
-    tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
-) -> tuple[ActorEntry, bool]:
-    """The next actor of a name gets the id of the first."""
-    del fresh
-    return right_ensure(tx, reserved, reserved, name, pool, given, now_ms)
+@mutant(HomeChange, "_make_anew", "same-id", "a destroyed actor's id is used again")
+def make_again(self: HomeChange, home: KnownHome, ensure: Ensure) -> None:
+    """The next actor of a name gets the id of the one before."""
+    record = replace(self._new_record(ensure, home.record.epoch + 1), actor_id=home.record.actor_id)
+
+    def made(new: KnownHome | NotReserved | Undecided) -> None:
+        if isinstance(new, KnownHome) and new.mine:
+            self._adopt(new, fresh=True, created=True)
+        else:
+            self._again(new)
+
+    self._homes.change(self._name, home, record, made)
 
 
-@mutant(Hosting, "ensure", "answer-at-once", "an answer before it is durable")
+@mutant(Hosting, "adopt", "answer-at-once", "an answer before it is durable")
 def answer_at_once(
-    self: hosting.Hosting, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]
+    self: Hosting, name: ActorName, record: HomeRecord, answered: Callable[[ActorEntry], None], *, fresh: bool = False
 ) -> None:
-    now_ms = self.placement.now_ms()
-    fresh = make_id(self._dice.nonce(), self._dice.nonce(), self._label)
-
-    def body(tx: Transaction) -> tuple[hosting.Placed, bool]:
-        actor, created = directory.ensure(tx, reserved, fresh, ask.name, ask.pool, ask.input, now_ms)
-        return self._assign(tx, actor, now_ms), created
-
-    placed, created = self._store.transact(body)
-    self._placed(placed)
-    answered(placed[0], created)
+    told: list[ActorEntry] = []
+    right_adopt(self, name, record, told.append, fresh=fresh)
+    actor = directory.named(self._store.newest(), name)
+    assert actor is not None
+    answered(actor)
 
 
 @mutant(directory, "leave", "slot-kept", "an actor that leaves keeps its slot")
@@ -116,22 +122,20 @@ def count_again(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
     return right_started(tx, replace(actor, counted=False), now_ms)
 
 
-@mutant(Hosting, "_empty", "moved-at-once", "an actor moves before it has stopped")
-def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
+@mutant(Placing, "_empty", "moved-at-once", "an actor moves before it has stopped")
+def empty_at_once(self: Placing, envoy: EnvoyId, limit: int) -> None:
     """Another envoy may start them before this one has stopped them."""
-    now_ms = self.placement.now_ms()
-    for actor in directory.on_envoy(self._store.newest(), envoy, limit):
+    now_ms = self._placement.now_ms()
+    for actor in listing.on_envoy(self._store.newest(), envoy, limit):
         if actor.state is ActorState.RUNNING:
             self._store.transact(partial(directory.release, actor=actor, failed=False, now_ms=now_ms))
-            self._kick()
+            self.kick()
 
 
 @mutant(Hosting, "stopped", "failed-is-over", "an actor that fails is gone")
-def ends_for_good(
-    self: hosting.Hosting, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool, cancelled: bool = False
-) -> None:
+def ends_for_good(self: hosting.Hosting, envoy: EnvoyId, actor_id: bytes, generation: int, **how: Any) -> None:
     """Also after a failure."""
-    del failed, cancelled
+    del how
 
     def body(tx: Transaction) -> None:
         actor = directory.load(tx, actor_id)
@@ -142,7 +146,7 @@ def ends_for_good(
 
 
 mutant(directory, "mark_lost", "lost-forgotten", "a lost envoy's actors are not moved")(nothing)
-mutant(Hosting, "_place", "nobody-waits", "an actor without envoy stays so")(nothing)
+mutant(Placing, "_place", "nobody-waits", "an actor without envoy stays so")(nothing)
 mutant(Hosting, "_settle", "not-told-again", "a reconnected envoy gets no orders")(nothing)
 mutant(Placement, "_sweep", "no-sweep", "only envoys passed over are expired")(nothing)
 
@@ -153,7 +157,7 @@ def ping_when_quiet(self: EnvoyProtocol, word: FromEnvoy) -> None:
     right_say(self, word)
     if self._ping_timer is not None and self.welcome is not None and not isinstance(word, Ping):
         self._ping_timer.cancel()
-        self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+        self._ping_timer = self.clock.call_later(self.welcome.ping_every_ms, self._ping)
 
 
 mutant(LostTimeouts, "heard", "no-lost-timeout", "silence is left to the sweep")(nothing)
@@ -170,17 +174,18 @@ def wait_for_oneself(self: Lease, held: Holder, start: int, lasts_ms: float) -> 
 mutant(rows, "latest_time", "wall-clock", "time goes back with the wall clock")(constant(0))
 
 
-@mutant(Hosting, "_place", "namespaces-share", "namespaces starve each other")
-def place_by_name(self: hosting.Hosting, after: bytes) -> None:
+@mutant(Placing, "_place", "namespaces-share", "namespaces starve each other")
+def place_by_name(self: Placing, after: bytes | None, unfinished: list[tuple[bytes, bytes]]) -> None:
     """A pool without room is identified by its name alone, without its namespace."""
-    now_ms = self.placement.now_ms()
-    due, more = directory.waiting(self._store.newest(), now_ms, hosting.BATCH, after)
-    starved: set[str] = set()
-    for actor in due:
-        if actor.pool not in starved and not self._place_one(actor.id, now_ms):
-            starved.add(actor.pool)
-    if more is not None:
-        self._clock.call_later(0, lambda: self._place(more))
+    del after, unfinished
+    now_ms = self._placement.now_ms()
+    starved: set[object] = set()
+    for pool in listing.pending_pools(self._store.newest(), directory.PENDING, 1000):
+        due, _ = listing.waiting(self._store.newest(), now_ms, 1000, pool)
+        name = unpack(pool)[-1]
+        if name not in starved and not all(self._place_one(actor.id, now_ms) for actor in due):
+            starved.add(name)
+    self._in_round = False
 
 
 @mutant(directory, "started", "forgiven-at-start", "back-off never grows")
@@ -215,11 +220,15 @@ mutant(envoys, "holder_of", "any-process", "a key serves two processes")(nothing
 @mutant(Calls, "lose", "lost-is-definite", "what may have run is denied")
 def lose_definitely(self: Calls, envoy: EnvoyId) -> None:
     """Requests to a lost envoy count as not carried out."""
-    for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
-        self._end(number, OwnerUnavailable(reason="the envoy was lost"))
+    for call in [call for call in self._open.values() if call.envoy == envoy]:
+        self._end(call, OwnerUnavailable(reason="the envoy was lost"))
 
 
 @mutant(Request, "fail", "failed-is-refused", "what failed counts as not seen")
 def refuse_what_ran(self: Request, reason: str) -> None:
     """A request whose code failed counts as not seen."""
     self.refuse(reason)
+
+
+mutant(WatchedLoop, "look", "no-watchdog", "a process that stood still goes on")(nothing)
+mutant(EnvoyProtocol, "_give_up", "no-deadline", "code that was cancelled runs on")(nothing)

@@ -5,6 +5,7 @@ import enum
 from msgspec import Struct
 
 from epoxy_sim.keys.plan import ClusterPlan
+from epoxy_sim.placement.workload import ActorDoes
 
 
 class AskKind(enum.Enum):
@@ -13,13 +14,21 @@ class AskKind(enum.Enum):
     GET = "get"
     DESTROY = "destroy"
     CALL = "call"
+    MOVE = "move"
 
 
 class PlacementStep(Struct, frozen=True, kw_only=True):
+    """`does`: what a call asks the code of the actor to do, `again`: with an idempotency key, and once more if it is
+    not answered, at the next site. `to`: the site that an actor moves to. `in_ms`: until the alarm is due."""
+
     at_us: int
     site: int
     ask: AskKind
     name: int
+    does: ActorDoes = ActorDoes.NOTHING
+    again: bool = False
+    to: int = 0
+    in_ms: int = 0
 
 
 class EnvoyFaultKind(enum.Enum):
@@ -33,6 +42,12 @@ class EnvoyFaultKind(enum.Enum):
     """It leaves in order; another one starts when the fault ends."""
     FAIL = "fail-actors"
     """The code of its actors fails."""
+    STOP = "stop-envoy"
+    """The process is stopped, and goes on when the fault ends. Its clock goes on."""
+    BLOCK = "block-envoy"
+    """Code of an actor does not give the event loop a turn until the fault ends."""
+    SUSPEND = "suspend-envoy"
+    """Its machine is suspended: the monotonic clock stands still, too."""
     TWIN = "twin-envoy"
     """A second process under the same key, until the fault ends."""
 
@@ -62,6 +77,9 @@ class PlacementPlan(Struct, frozen=True, kw_only=True):
     slow_clean_up: bool
     """Whether code that is cancelled takes longer to end than a node waits: only where no other envoy starts it."""
     sweep_every_s: int
+    home_lease_ms: int
+    sleep_after_s: float
+    """0: actors do not fall asleep by themselves."""
     wall_steps_ms: tuple[int, ...]
     """How far off a node's wall clock is in each of its lives, in turn."""
     steps: tuple[PlacementStep, ...]

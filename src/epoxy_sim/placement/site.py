@@ -1,19 +1,26 @@
 """A simulated datacenter that hosts actors: the production classes on a simulated machine."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from epoxy.actors.datacenter_lease import HomeLease
+from epoxy.actors.home_changes import HomeChanges
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.messages import OwnerUnavailable, Question, Verdict
-from epoxy.actors.reservation import Reservations
+from epoxy.actors.orphans import Orphans
+from epoxy.actors.relaying import Withdraw
 from epoxy.actors.service import ActorService
+from epoxy.actors.streams import StreamEnd
+from epoxy.model.records import Proposal
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.expiry import ExpireScheduler
 from epoxy.protocol.placement.records import EnvoyId
 from epoxy.protocol.placement.service import Placement
-from epoxy_sim.keys.machine import Life, Machine
+from epoxy_sim.keys.machine import Life
 from epoxy_sim.keys.network import Network
+from epoxy_sim.keys.suspension import SuspendedMachine
 from epoxy_sim.placement.plan import PlacementPlan
 from epoxy_sim.trace_format import NAMES
 from epoxy_sim.world import Action
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
 EPOCH_MS = 1_000_000_000
 RELAY_MS = 3_000
 
+LOOK_EVERY = 4
+"""Commits of a store, after which its rows are judged: that takes as long as all the rest of a run."""
+
 QUEUE_MS = 100
 """The longest that an expiry waits in the queue."""
 
@@ -31,7 +41,7 @@ QUEUE_MS = 100
 class RelayNetwork(Network):
     """Questions between datacenters, delayed and lost like all messages."""
 
-    def pass_on(self, life: Life, to: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
+    def pass_on(self, life: Life, to: int, question: Question, answered: Callable[[Verdict | None], None]) -> Withdraw:
         """A request over TCP: lost or delayed like any message, but it does not arrive twice."""
         waiting, unheard = [answered], [question]
 
@@ -45,6 +55,12 @@ class RelayNetwork(Network):
 
         life.call_later(RELAY_MS, lambda: hand_over(None))
         self._travel(life.machine.id, to, arrive, 0.0)
+
+        def withdraw() -> bool:
+            waiting.clear()
+            return False
+
+        return withdraw
 
     def _arrive(self, sender: Life, to: int, question: Question, hand_over: Callable[[Verdict | None], None]) -> None:
         site, back = self.machines[to], sender.machine.id
@@ -61,10 +77,10 @@ class RelayNetwork(Network):
         receiver.run(lambda: site.room.actors.ask(question, receiver.answering(answer), relayed=True))
 
 
-class Site(Machine):
+class Site(SuspendedMachine):
     room: "Room"
     simulation: "PlacementSimulation"
-    looked_at = -1
+    looked_at = 0
 
     def start(self) -> None:
         lives = self.lives
@@ -72,12 +88,12 @@ class Site(Machine):
         life = self.life
         if life is not None and self.lives > lives:
             self.room = Room(self, life)
-            self.looked_at = -1
+            self.looked_at = -LOOK_EVERY
             self.run(life, self.room.start)
 
     def run(self, life: Life, action: Action) -> None:
         super().run(life, action)
-        if self.life is life and life.store.commits != self.looked_at:
+        if self.life is life and life.store.commits >= self.looked_at + LOOK_EVERY:
             self.looked_at = life.store.commits
             self.simulation.look(self, life.store.newest())
 
@@ -93,13 +109,21 @@ class Room:
         config = config_of(plan, site.lives)
         self.placement = Placement(life.store, config, life, life, epoch_ms, owner=site.id)
         self.placement.scheduler = ExpireScheduler(self._expire)
-        self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id)
-        relay = SiteRelay(site, life)
-        self.actors = ActorService(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
+        keys = SiteKeys(site, life)
+        self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id, keys)
+        self.hosting.wall_ms = lambda: EPOCH_MS + site.world.now_us // 1000
+        self.lease = HomeLease(keys, life.store, life, life, site.id, plan.home_lease_ms)
+        self.lease.host(self.hosting)
+        changes = HomeChanges(keys, life.store, self.lease, self.hosting, life, site.id)
+        changes.members = lambda: life.replica.config.replica_ids
+        self.actors = ActorService(changes, SiteRelay(site, life))
+        self.orphans = Orphans(changes, keys, life, keys.names, self.actors.settle)
 
     def start(self) -> None:
         self.placement.start()
         self.hosting.start()
+        self.lease.start()
+        self.orphans.start()
 
     def _expire(self, envoy: EnvoyId, over: Callable[[], None]) -> None:
         """Sometimes behind many others: an envoy may ping while its expiry waits."""
@@ -111,26 +135,45 @@ class SiteRelay:
         self._site = site
         self._life = life
 
-    def ask(self, label: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
+    def ask(
+        self,
+        label: int,
+        question: Question,
+        answered: Callable[[Verdict | None], None],
+        stream: StreamEnd | None = None,  # noqa: ARG002
+    ) -> Withdraw:
         network = self._site.network
         assert isinstance(network, RelayNetwork)
-        network.pass_on(self._life, label, question, answered)
+        return network.pass_on(self._life, label, question, answered)
 
 
 class SiteKeys:
     """The per-key engine of one life."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, site: Site, life: Life) -> None:
         self._life = life
+        self._judge = site.simulation.states
 
     def peek(self, key: bytes) -> ReadResult | None:
-        return self._life.replica.peek(key, use_cache=True)
+        here = self._life.replica.peek(key, use_cache=True)
+        return self._life.driver.leases.seen(key, here) if here is not None else None
+
+    def names(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        return list(islice(self._life.replica.keyspace.everything(self._life.store.durable(), prefix, after), limit))
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
-        self._life.driver.read(key, consistency, answered)
+        def heard(answer: ReadAnswer) -> None:
+            self._judge.told(key, answer)
+            answered(answer)
+
+        self._life.driver.read(key, consistency, heard)
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        self._life.driver.write(write, answered)
+        def heard(outcome: Outcome) -> None:
+            self._judge.told(write.key, outcome)
+            answered(outcome)
+
+        self._life.driver.write(write, heard)
 
 
 def config_of(plan: PlacementPlan, life: int) -> PlacementConfig:

@@ -35,7 +35,7 @@ def order_of_each_replica(
     replica = self._replica
     if before is not None:
         replica.rows.save(tx, before, replica.log.get(before.id))
-    state = ExecutionState(lambda key: replica.space.value(tx, key))
+    state = ExecutionState(lambda key: replica.space.held(tx, key))
     results: dict[InstanceId, Results] = {}
     for instance_id in group:
         command = replica.log.get(instance_id).chosen
@@ -44,7 +44,7 @@ def order_of_each_replica(
         results[instance_id] = None if command is None else executed_in(order, command, state)
         replica.rows.mark_executed(tx, instance_id)
     for key, value in state.written.items():
-        replica.space.set_value(tx, key, value)
+        replica.space.set_held(tx, key, value)
     return results
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from epoxy.model.transactions import Executed, Txn
+from epoxy.model.transactions import NO_ROW, Executed, Txn
 from epoxy.protocol.txn.execution import ExecutionState, execute
 
 
@@ -45,7 +45,7 @@ def explain(asked: Mapping[int, Asked], executed: Sequence[int]) -> str | None:
     order = arrange(asked, executed)
     if order is None:
         return "the order of execution contradicts the order in time"
-    state = ExecutionState(lambda _: None)
+    state = ExecutionState(lambda _: NO_ROW)
     for number in order:
         result = execute(asked[number].txn, state)
         expected = asked[number].result

@@ -128,7 +128,7 @@ class TxnSimulation(Simulation[AnyPlan]):
     def _values_differ(self) -> str | None:
         machines = [self.machines[i - 1] for i in self._counting()]
         for key in self.plan.names():
-            values = {machine.engine.value(key) for machine in machines if machine.engine is not None}
+            values = {machine.engine.held(key) for machine in machines if machine.engine is not None}
             if len(values) > 1:
                 return f"{key.decode()} is {values}"
         return None

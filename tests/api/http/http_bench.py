@@ -45,6 +45,7 @@ from epoxy.node.scrub.scrubber import Scrubber
 from epoxy.node.service import Node
 from epoxy.ports import Clock, Store
 from epoxy.protocol.placement.config import PlacementConfig
+from epoxy.runtime.admission import Caller
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.server.actors import ActorSystem
 from epoxy.store.memory import MemoryStore
@@ -97,6 +98,39 @@ class Answer(Struct, frozen=True):
         return told["error"]
 
 
+class FakeLeases:
+    """`remaining`: of every value with a time to live."""
+
+    def __init__(self) -> None:
+        self.remaining = 1234
+
+    def remaining_ms(self, key: bytes, committed: Proposal) -> int | None:  # noqa: ARG002 (one answer for all keys)
+        return self.remaining if committed.expiry is not None and committed.expiry.ttl_ms else None
+
+
+class FakeSessions:
+    """Answers everything with `outcome`, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.outcome: Outcome | None = None
+        self.asked: list[tuple[str, object]] = []
+
+    def begin(self, ttl_ms: int, answered: Callable[[Outcome], None]) -> bytes:
+        self._answer("begin", ttl_ms, answered)
+        return bytes(range(16))
+
+    def renew(self, session: bytes, answered: Callable[[Outcome], None]) -> None:
+        self._answer("renew", session, answered)
+
+    def end(self, session: bytes, answered: Callable[[Outcome], None]) -> None:
+        self._answer("end", session, answered)
+
+    def _answer(self, what: str, given: object, answered: Callable[[Outcome], None]) -> None:
+        self.asked.append((what, given))
+        assert self.outcome is not None
+        answered(self.outcome)
+
+
 class FakeNode:
     """Answers every write with `outcome`, every read with `reading`, and keeps what it was asked."""
 
@@ -123,8 +157,9 @@ class FakeNode:
         self.access: AccessInForce = OpenAccess()
         self.quotas: QuotasInForce = NoQuotas()
         self.audit, self.guesses = AuditLog(), Guesses()
+        self.leases, self.sessions = FakeLeases(), FakeSessions()
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+    def write(self, write: Write, answered: Callable[[Outcome], None], caller: Caller | None = None) -> None:  # noqa: ARG002
         self.writes.append(write)
         assert self.outcome is not None
         answered(self.outcome)
@@ -217,6 +252,9 @@ class Wire:
         self._body = b""
 
     on_trial = False
+
+    def abort(self) -> None:
+        self.exchange.lost()
 
     def mark_as_operator(self) -> bool:
         return True

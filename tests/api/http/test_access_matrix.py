@@ -99,7 +99,14 @@ class Matrix:
         if path == STREAM_PATH.decode():
             shown["upgrade"] = PROTOCOL.decode()
         body = b"{}" if method == "POST" else None
-        return ask(self.api, method, path.replace("{key}", "k"), body, content_type="application/json", **shown).status
+        return ask(
+            self.api,
+            method,
+            path.replace("{key}", "k").replace("{id}", "0" * 32),
+            body,
+            content_type="application/json",
+            **shown,
+        ).status
 
     def outcomes(self) -> Iterator[Outcome]:
         for route in self.routes:

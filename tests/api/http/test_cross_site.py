@@ -41,7 +41,7 @@ ROUTES = [
     ("POST", "/v2/members", ORDER),
     ("POST", "/v2/actors", b'{"name": "a", "key": "b"}'),
     ("POST", "/v2/actors/request?name=a&key=b&create=true", b"x"),
-    ("POST", "/v2/actors/relay", b"{}"),
+    ("GET", "/v2/actors/relay", None),
     ("POST", "/v2/envoys/drain?envoy=e", b""),
     ("DELETE", "/v2/actors?name=a&key=b", None),
     ("PUT", "/v2/kv/k", b"v"),
@@ -55,7 +55,7 @@ def code(answer: Answer) -> tuple[int, str]:
 
 def named_api(*names: str) -> tuple[FakeNode, Api]:
     node = FakeNode()
-    node.executed = Executed(succeeded=True, seen=(), done=(Done(value=None),), found=())
+    node.executed = Executed(succeeded=True, done=(Done(value=None),))
     return node, Api(node, Metrics(), names=lambda: names)
 
 
@@ -165,7 +165,7 @@ OF_APP = {"host": HOST, "origin": APP, "sec_fetch_site": "cross-site", "sec_fetc
 
 def shared_api() -> tuple[FakeNode, Api]:
     node = FakeNode()
-    node.executed = Executed(succeeded=True, seen=(), done=(Done(value=None),), found=())
+    node.executed = Executed(succeeded=True, done=(Done(value=None),))
     return node, Api(node, Metrics(), origins=(APP,))
 
 

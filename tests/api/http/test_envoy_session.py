@@ -1,13 +1,16 @@
 """The connection of an envoy, and the grant it came with: which pools it may serve, and whose key is whose."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from epoxy.api.http.envoy_session import ENDED, EnvoySession, held_by
+from epoxy.codec import envoy_frames
 from epoxy.model.access import AccessRole, Grant
-from epoxy.model.actors import EnvoyHello
+from epoxy.model.envoy_messages import EnvoyHello, FromEnvoy, Ping, Pong, Welcome
 from epoxy.protocol.access.principal import OPEN, Principal
 from tests.actors.bench import Datacenter
 
@@ -21,12 +24,30 @@ class Socket:
 
     def __init__(self, there: Datacenter, worker: Principal) -> None:
         self.sent: list[dict[str, Any]] = []
+        self.frames: list[bytes] = []
+        self.paused = False
         self.closed: list[str] = []
         self.now: Principal | None = worker
-        self.session = EnvoySession(self, there.hosting, lambda _session: None, worker, lambda: self.now)  # type: ignore[arg-type]
+        self.session = EnvoySession(
+            self,  # type: ignore[arg-type]
+            there.hosting,
+            lambda _session: None,
+            worker,
+            lambda: self.now,
+            there.asks,
+        )
 
-    def send(self, message: bytes) -> None:
-        self.sent.append(msgspec.json.decode(message))
+    def send(self, message: bytes, *, text: bool = True) -> None:
+        if text:
+            self.sent.append(msgspec.json.decode(message))
+        else:
+            self.frames.append(message)
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
 
     def close(self, reason: str = "") -> None:
         if not self.closed:
@@ -35,17 +56,36 @@ class Socket:
 
     def hello(self, *, pool: str = "web", key: str = "w", incarnation: str = "host/1/x") -> "Socket":
         said = EnvoyHello(namespace="prod", pool=pool, envoy_key=key, incarnation=incarnation)
-        self.session.heard(msgspec.json.encode(said))
+        self.session.heard(msgspec.json.encode(said), text=True)
         return self
+
+    def batch(self, *said: FromEnvoy) -> None:
+        self.session.heard(envoy_frames.batch(said), text=False)
 
     @property
     def welcome(self) -> bool:
         return any(each["type"] == "welcome" for each in self.sent)
 
 
+SOON: list[Callable[[], None]] = []
+
+
+def turn() -> None:
+    """One of the event loop."""
+    ready = SOON[:]
+    SOON.clear()
+    for each in ready:
+        each()
+
+
 @pytest.fixture(autouse=True)
 def no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    SOON.clear()
+
     class Loop:
+        def call_soon(self, then: Callable[[], None]) -> None:
+            SOON.append(then)
+
         def call_later(self, *_args: object) -> Any:
             return self
 
@@ -145,3 +185,66 @@ def test_hello_is_checked_against_the_grant_that_is_in_force_by_then() -> None:
     late.session.look_again()
     assert late.closed == []
     assert not late.hello(pool="web").welcome
+
+
+HELLO = EnvoyHello(namespace="prod", pool="web", envoy_key="w", incarnation="host/1/x")
+
+
+def test_a_node_answers_in_the_form_of_the_hello() -> None:
+    there = Datacenter()
+    spoken = Socket(there, principal()).hello()
+    spoken.batch(Ping(sent_ms=7))
+    assert ([each["type"] for each in spoken.sent], spoken.frames) == (["welcome", "pong"], [])
+    packed = Socket(there, principal())
+    packed.batch(replace(HELLO, envoy_key="p"))
+    packed.session.heard(msgspec.json.encode(Ping(sent_ms=7)), text=True)
+    turn()
+    (frame,) = packed.frames
+    welcome, pong = envoy_frames.to_envoy.read(frame, text=False)
+    assert (type(welcome), pong, packed.sent) == (Welcome, Pong(sent_ms=7), [])
+
+
+def test_what_a_turn_produced_is_one_frame_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    socket = Socket(Datacenter(), principal())
+    socket.batch(HELLO, *[Ping(sent_ms=number) for number in range(20)])
+    assert socket.frames == []
+    turn()
+    assert [len(envoy_frames.to_envoy.read(frame, text=False)) for frame in socket.frames] == [21]
+    socket.frames.clear()
+    one = len(envoy_frames.pack(Pong(sent_ms=1)))
+    monkeypatch.setattr("epoxy.api.http.envoy_session.FRAME_BYTES", 3 * one)
+    socket.batch(*[Ping(sent_ms=1)] * 7)
+    turn()
+    assert [len(envoy_frames.to_envoy.read(frame, text=False)) for frame in socket.frames] == [3, 3, 1]
+
+
+def test_a_refusal_is_sent_before_the_connection_is_closed() -> None:
+    socket = Socket(Datacenter(), principal())
+    socket.batch(Ping(sent_ms=1))
+    (frame,) = socket.frames
+    (told,) = envoy_frames.to_envoy.read(frame, text=False)
+    assert "the first message is hello" in str(told)
+    assert socket.closed == ["the first message is hello"]
+
+
+def test_a_long_batch_gives_others_their_turn_and_is_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epoxy.api.http.envoy_session.TURN_S", -1.0)
+    socket = Socket(Datacenter(), principal())
+    socket.batch(HELLO, *[Ping(sent_ms=number) for number in range(3)])
+    assert socket.paused
+    socket.batch(Ping(sent_ms=3))
+    turns = 0
+    while socket.paused:
+        turn()
+        turns += 1
+    turn()
+    assert turns == 4
+    told = [each for frame in socket.frames for each in envoy_frames.to_envoy.read(frame, text=False)]
+    assert told[1:] == [Pong(sent_ms=number) for number in range(4)]
+
+
+def test_a_batch_that_is_none_is_refused() -> None:
+    socket = Socket(Datacenter(), principal())
+    socket.batch(HELLO)
+    socket.session.heard(b"\xc1", text=False)
+    assert len(socket.closed) == 1

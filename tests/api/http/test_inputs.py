@@ -38,7 +38,7 @@ from tests.api.http.fake_api import FakeApi, told, won
             "PUT",
             "/v2/kv/k?if-version=1",
             "bad_parameter",
-            "unknown parameter 'if-version'; there are: if_version, mode, returning",
+            "unknown parameter 'if-version'; there are: if_absent, if_version, keep_ttl, mode, returning, session, ttl",
         ),
         ("PUT", "/v2/kv/k?mode=put&mode=put", "bad_parameter", "'mode' is given twice"),
         ("GET", "/v2/kv/k?mode=put", "bad_parameter", "unknown parameter 'mode'; there are: read"),

@@ -96,7 +96,7 @@ def test_a_conflict_brings_what_is_there(
 def test_nothing_to_delete(fake: FakeApi) -> None:
     answer = fake.write(NothingToDelete(committed=None, path=Path.SLOW), method="DELETE")
     assert answer.status == 404
-    assert answer.error() == told("not_found", "there is nothing to delete under this key")
+    assert answer.error() == told("not_found", "there is nothing under this key")
     assert ours(answer) == {"epoxy-error": "not_found", "epoxy-path": "slow", "epoxy-mine": "false"}
     tombstone = proposal(None, 4, mutable=True)
     answer = fake.write(NothingToDelete(committed=tombstone, path=Path.SLOW), method="DELETE", accept=JSON)

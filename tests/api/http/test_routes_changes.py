@@ -12,8 +12,8 @@ import pytest
 from epoxy.api.http import routes_changes
 from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
+from epoxy.model.marks import OWNED
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
-from epoxy.node.txn.transactions import OWNED
 from epoxy.transport.limits import HttpLimits
 from tests.api.http.http_bench import PATIENCE_S, Answer, FakeNode, Wire, proposal, request, running, stamp
 

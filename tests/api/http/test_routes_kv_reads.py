@@ -6,6 +6,7 @@ import pytest
 
 from epoxy.api.http.key_answers import addresses
 from epoxy.model.access import AccessRole, Grant
+from epoxy.model.transactions import OrderedValue
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Refused, Source
 from epoxy.node.txn.transactions import shown
 from epoxy.protocol.access.principal import Principal
@@ -24,12 +25,12 @@ def test_a_value_known_here_is_answered_at_once(fake: FakeApi) -> None:
 
 
 def test_a_key_of_transactions_says_so(fake: FakeApi) -> None:
-    fake.node.here = ReadResult(committed=shown(b"v"), source=Source.LOCAL)
+    fake.node.here = ReadResult(committed=shown(OrderedValue(value=b"v", version=3)), source=Source.LOCAL)
     answer = fake.ask("GET", "/v2/kv/k")
-    about = {"epoxy-version": "0", "epoxy-mutable": "true", "epoxy-source": "local", "epoxy-engine": "transactions"}
+    about = {"epoxy-version": "3", "epoxy-mutable": "true", "epoxy-source": "local", "epoxy-engine": "transactions"}
     assert ours(answer) == about
     assert fake.ask("GET", "/v2/kv/k", accept=JSON).json()["engine"] == "transactions"
-    fake.node.here = ReadResult(committed=shown(None), source=Source.QUORUM)
+    fake.node.here = ReadResult(committed=shown(OrderedValue(value=None, version=4)), source=Source.QUORUM)
     answer = fake.ask("GET", "/v2/kv/k")
     assert (answer.status, answer.headers["epoxy-engine"]) == (404, "transactions")
 

@@ -77,24 +77,39 @@ def test_patch_adds(fake: FakeApi, amount: int) -> None:
     assert fake.node.writes == [add, Write(key=b"k", value=None, mutable=True, amount=amount, if_version=7)]
 
 
+OF_ABSENT = "if_absent goes with none of if_version, returning and keep_ttl"
+NOTHING_TO_DO = (
+    "nothing to do: ?add=N adds N to the number under the key, ?ttl=MS lets its value expire that much later"
+)
 SIGNED = f"a number from {LEAST_INTEGER} to {MOST_INTEGER}"
 
 
 @pytest.mark.parametrize(
     ("method", "target", "message"),
     [
-        ("PATCH", "", "add is missing: ?add=N adds N to the number under the key"),
-        ("PATCH", "?if_version=1", "add is missing: ?add=N adds N to the number under the key"),
+        ("PATCH", "", NOTHING_TO_DO),
+        ("PATCH", "?if_version=1", NOTHING_TO_DO),
         ("PATCH", "?add=", f"add is {SIGNED}, not ''"),
         ("PATCH", "?add=one", f"add is {SIGNED}, not 'one'"),
         ("PATCH", "?add=1.5", f"add is {SIGNED}, not '1.5'"),
         ("PATCH", "?add=+1", f"add is {SIGNED}, not ' 1'"),
         ("PATCH", f"?add={MOST_INTEGER + 1}", f"add is {SIGNED}, not '{MOST_INTEGER + 1}'"),
         ("PATCH", f"?add={LEAST_INTEGER - 1}", f"add is {SIGNED}, not '{LEAST_INTEGER - 1}'"),
-        ("PATCH", "?add=1&returning=true", "unknown parameter 'returning'; there are: add, if_version"),
+        ("PATCH", "?add=1&returning=true", "unknown parameter 'returning'; there are: add, if_version, session, ttl"),
         ("PUT", "?returning=true", "returning belongs to mode=put: a reserved name replaces nothing"),
         ("PUT", "?mode=put&returning=1", "returning is one of true, false, not '1'"),
         ("PUT", "?mode=put&if_version=-0", "if_version is a number from 0 to 18446744073709551615, not '-0'"),
+        ("PUT", "?ttl=5", "ttl belongs to mode=put: a reserved name is taken for ever"),
+        ("PUT", "?if_absent=true", "if_absent belongs to mode=put: a name is reserved only if it is free"),
+        ("PUT", "?mode=put&ttl=0", "ttl is a number from 1 to 35184372088832, not '0'"),
+        ("PUT", "?mode=put&ttl=1s", "ttl is a number from 1 to 35184372088832, not '1s'"),
+        ("PUT", "?mode=put&ttl=35184372088833", "ttl is a number from 1 to 35184372088832, not '35184372088833'"),
+        ("PUT", "?mode=put&ttl=5&keep_ttl=true", "ttl and keep_ttl: a value has one expiry; give one of them"),
+        ("PUT", "?mode=put&session=abc", "the id of a session has 32 hexadecimal digits, not 'abc'"),
+        ("PUT", "?mode=put&if_absent=true&if_version=0", OF_ABSENT),
+        ("PUT", "?mode=put&if_absent=true&returning=true", OF_ABSENT),
+        ("PUT", "?mode=put&if_absent=true&keep_ttl=true", OF_ABSENT),
+        ("PATCH", f"?ttl=5&session={'0' * 32}", "ttl and session: a value has one expiry; give one of them"),
         ("DELETE", "?returning=yes", "returning is one of true, false, not 'yes'"),
     ],
 )
@@ -106,6 +121,6 @@ def test_what_is_outside_the_contract_reaches_no_node(fake: FakeApi, method: str
 
 def test_an_amount_in_the_body_is_refused(fake: FakeApi) -> None:
     answer = fake.ask("PATCH", "/v2/kv/k?add=1", b"2")
-    words = "the request has a body; the amount is the parameter add"
+    words = "the request has a body; what to do is said by parameters"
     assert (answer.status, answer.error()) == (400, told("bad_request", words))
     assert fake.node.writes == []

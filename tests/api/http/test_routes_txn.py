@@ -5,13 +5,16 @@ import pytest
 
 from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
+from epoxy.model.marks import OWNED
 from epoxy.model.transactions import (
+    NO_ROW,
     Add,
     Compare,
     Delete,
     Done,
     Executed,
     Get,
+    OrderedValue,
     Put,
     Txn,
     TxnOutcome,
@@ -21,10 +24,9 @@ from epoxy.model.transactions import (
     WrongEngine,
 )
 from epoxy.model.writes import ImmutableKey, Path
-from epoxy.node.txn.transactions import OWNED
 from tests.api.http.http_bench import Answer, FakeNode, ask, proposal
 
-NOTHING = Executed(succeeded=True, seen=(), done=(), found=(None,))
+NOTHING = Executed(succeeded=True, reads=(NO_ROW,))
 
 
 def post(body: object, outcome: TxnOutcome = NOTHING) -> tuple[FakeNode, Answer]:
@@ -50,8 +52,18 @@ def test_everything_that_can_be_asked_and_told() -> None:
         "else": [{"op": "put", "key": "a", "value_base64": "/w=="}],
         "reads": ["r"],
     }
-    done = (Done(value=b"1"), Done(value=b"x", wrong=Wrong.NOT_A_NUMBER), Done(value="é".encode()), Done(value=b"\xff"))
-    outcome = Executed(succeeded=True, seen=(b"1", b"x", b"\xff"), done=done, found=(None,))
+    done = (
+        Done(value=b"1", version=5),
+        Done(value=b"x", wrong=Wrong.NOT_A_NUMBER),
+        Done(value="é".encode()),
+        Done(value=b"\xff"),
+    )
+    outcome = Executed(
+        succeeded=True,
+        compared=tuple(OrderedValue(value=value, version=2) for value in (b"1", b"x", b"\xff")),
+        done=done,
+        reads=(NO_ROW,),
+    )
     node, answer = post(asked, outcome)
     assert node.txns == [
         Txn(
@@ -74,23 +86,24 @@ def test_everything_that_can_be_asked_and_told() -> None:
     assert answer.json() == {
         "succeeded": True,
         "compares": [
-            {"key": "a", "value": "1", "value_base64": "MQ=="},
-            {"key": "b/c", "value": "x", "value_base64": "eA=="},
-            {"key": "d", "value": None, "value_base64": "/w=="},
+            {"key": "a", "value": "1", "value_base64": "MQ==", "version": 2},
+            {"key": "b/c", "value": "x", "value_base64": "eA==", "version": 2},
+            {"key": "d", "value": None, "value_base64": "/w==", "version": 2},
         ],
         "results": [
-            {"op": "put", "key": "a", "value": "1", "value_base64": "MQ=="},
+            {"op": "put", "key": "a", "value": "1", "value_base64": "MQ==", "version": 5},
             {
                 "op": "add",
                 "key": "n",
                 "value": "x",
                 "value_base64": "eA==",
+                "version": 0,
                 "error": "value is not an integer or out of range",
             },
-            {"op": "get", "key": "a", "value": "é", "value_base64": "w6k="},
-            {"op": "delete", "key": "d", "value": None, "value_base64": "/w=="},
+            {"op": "get", "key": "a", "value": "é", "value_base64": "w6k=", "version": 0},
+            {"op": "delete", "key": "d", "value": None, "value_base64": "/w==", "version": 0},
         ],
-        "reads": [{"key": "r", "value": None, "value_base64": None}],
+        "reads": [{"key": "r", "value": None, "value_base64": None, "version": 0}],
     }
 
 

@@ -37,6 +37,8 @@ from epoxy.node.service import Node
 from epoxy.protocol.access.grants import PrincipalIndex
 from epoxy.protocol.access.principal import Principal
 from epoxy.protocol.access.tokens import digest_of, token_of
+from epoxy.runtime.admission import Caller
+from epoxy.scripting.scripts import LuaScripts
 from epoxy.store.memory import MemoryStore
 from tests.node.service_bench import PromptLinks, settings_of
 
@@ -124,6 +126,23 @@ class FakeQuotas:
         return answered
 
 
+class FakeSessions:
+    """Each request is a write that the test answers: of a new session by its time to live, of others by their id."""
+
+    def __init__(self, write: Callable[[Write, Callable[[Outcome], None]], None]) -> None:
+        self._write = write
+
+    def begin(self, ttl_ms: int, answered: Callable[[Outcome], None]) -> bytes:
+        self._write(Write(key=b"new", value=b"", mutable=True, ttl_ms=ttl_ms), answered)
+        return bytes(range(16))
+
+    def renew(self, session: bytes, answered: Callable[[Outcome], None]) -> None:
+        self._write(Write(key=session, value=None, mutable=True, touch=True), answered)
+
+    def end(self, session: bytes, answered: Callable[[Outcome], None]) -> None:
+        self._write(Write(key=session, value=None, mutable=True), answered)
+
+
 class FakeNode:
     """Holds what it is given, and asks the test for every outcome, which may come at any time."""
 
@@ -132,17 +151,27 @@ class FakeNode:
         self.quotas: Any = FakeQuotas()
         self.audit, self.guesses = AuditLog(), Guesses()
         self.held: dict[bytes, Proposal] = {}
+        self.left: dict[bytes, int] = {}
+        self.scripts = LuaScripts()
         self.writes: deque[tuple[Write, Callable[[Outcome], None]]] = deque()
         self.reads: deque[tuple[bytes, Consistency, Callable[[ReadAnswer], None]]] = deque()
         self.txns: deque[tuple[Txn, Callable[[TxnOutcome], None]]] = deque()
         self.outcomes: deque[Outcome | Exception] = deque()
         self.asked = self.counted = self.peeked = 0
         self.room = 1 << 30
+        self.sessions = FakeSessions(self.write)
         self.broken: set[bytes] = set()
         self.changing: set[bytes] = set()
         self.overwritten: Callable[[bytes], None] = lambda _: None
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+    @property
+    def leases(self) -> "FakeNode":
+        return self
+
+    def remaining_ms(self, key: bytes, _committed: Proposal) -> int | None:
+        return self.left.get(key)
+
+    def write(self, write: Write, answered: Callable[[Outcome], None], caller: Caller | None = None) -> None:  # noqa: ARG002
         self.asked += 1
         if not self.outcomes:
             self.writes.append((write, answered))
@@ -152,7 +181,13 @@ class FakeNode:
             raise outcome
         answered(outcome)
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+    def read(
+        self,
+        key: bytes,
+        consistency: Consistency,
+        answered: Callable[[ReadAnswer], None],
+        caller: Caller | None = None,  # noqa: ARG002
+    ) -> None:
         self.asked += 1
         self.reads.append((key, consistency, answered))
 
@@ -163,7 +198,7 @@ class FakeNode:
         here = self.held.get(key)
         return ReadResult(committed=here, source=Source.LOCAL) if here is not None else None
 
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:  # noqa: ARG002
         self.asked += 1
         self.txns.append((txn, answered))
 
@@ -252,10 +287,12 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(limits: RespLimits | None = None, grants: Sequence[Grant] | None = None) -> AsyncIterator[World]:
+async def world(
+    limits: RespLimits | None = None, grants: Sequence[Grant] | None = None, reserve_prefixes: Sequence[str] = ()
+) -> AsyncIterator[World]:
     """With `grants`, clients must show a token."""
     node = FakeNode(grants)
-    door = RespServer(node, limits)
+    door = RespServer(node, limits, reserve_prefixes=reserve_prefixes)
     server = await door.serve("127.0.0.1", 0)
     at = World(node, door, server.sockets[0].getsockname()[1])
     try:
@@ -299,6 +336,8 @@ class Cluster(PromptLinks):
         self.config = first_epoch(tuple(range(1, n + 1)))
         self.messages = 0
         self.down: set[int] = set()
+        self.is_mute = False
+        """Messages are lost, and no replica knows."""
         self.nodes = {i: self._node(n, i) for i in self.config.active}
         for node in self.nodes.values():
             node.start()
@@ -325,7 +364,8 @@ class Cluster(PromptLinks):
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         self.messages += 1
-        self._loop.call_soon(self._deliver, to, requests, answered)
+        if not self.is_mute:
+            self._loop.call_soon(self._deliver, to, requests, answered)
 
     def _deliver(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         def answer(reply: Reply) -> None:
@@ -355,11 +395,12 @@ class Cluster(PromptLinks):
 
 @contextlib.asynccontextmanager
 async def cluster(
-    n: int = 3, auth: Literal["tokens", "open"] | None = None
+    n: int = 3, auth: Literal["tokens", "open"] | None = None, request_timeout_ms: float = 4_000.0
 ) -> AsyncIterator[tuple[Cluster, list[int]]]:
     """The cluster, and the port of each replica's door."""
     built = Cluster(n, auth)
-    doors = [RespServer(node) for node in built.nodes.values()]
+    limits = RespLimits(request_timeout_ms=request_timeout_ms)
+    doors = [RespServer(node, limits) for node in built.nodes.values()]
     servers = [await door.serve("127.0.0.1", 0) for door in doors]
     try:
         yield built, [server.sockets[0].getsockname()[1] for server in servers]

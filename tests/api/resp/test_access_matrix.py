@@ -24,7 +24,7 @@ from epoxy.node.service import Node
 from tests.api.resp.resp_world import Cluster, FakeNode, granted, token_for
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
-ROW = re.compile(r"\| (.+?) \| ((?:`[A-Z]+`(?:, )?)+) \|")
+ROW = re.compile(r"\| (.+?) \| ((?:`[A-Z._]+`(?:, )?)+) \|")
 DEMANDS: dict[str, frozenset[AccessRole] | None] = {
     "nothing": None,
     "a grant, of any role": SATISFYING[Access.ANY],
@@ -44,7 +44,7 @@ INSIDE, OUTSIDE = b"user/k", b"tenant/k"
 def page_table() -> dict[str, str]:
     """What each command demands, by the page."""
     rows = [row for row in map(ROW.fullmatch, PAGE.read_text("utf-8").splitlines()) if row and row[1] in DEMANDS]
-    return {name: row[1] for row in rows for name in re.findall(r"`([A-Z]+)`", row[2])}
+    return {name: row[1] for row in rows for name in re.findall(r"`([A-Z._]+)`", row[2])}
 
 
 def specs() -> dict[str, CommandSpec]:
@@ -108,6 +108,8 @@ def words_of(spec: CommandSpec, key: bytes) -> list[bytes]:
             return [b"AUTH", token_for("lasting").encode()]
         case "hello":
             return [b"HELLO", b"3", b"AUTH", b"lasting", token_for("lasting").encode()]
+        case "eval" | "eval_ro" | "evalsha" | "evalsha_ro":
+            return [spec.name.encode(), b"return 1", b"1", key]
         case _:
             return [spec.name.encode(), *[key] * (abs(spec.arity) - 1)]
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from epoxy import __version__
+from epoxy.api.resp.admin import flat
 from epoxy.codec import resp
 from epoxy.model.access import AccessRole
 from epoxy.node.access.guesses import Guesses
@@ -298,7 +299,7 @@ def test_commands_describe_themselves() -> None:
             assert len(set(names)) == count
             assert "get" in names
             assert "multi" in names
-            assert "expire" not in names
+            assert "expire" in names
             get = b"*10\r\n$3\r\nget\r\n:2\r\n*2\r\n+readonly\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*1\r\n+@string\r\n"
             get += b"*0\r\n" * 3
             await client.says("COMMAND INFO get nonsense", b"*2\r\n" + get + b"$-1\r\n")
@@ -309,3 +310,9 @@ def test_commands_describe_themselves() -> None:
             assert await client.line() == f"*{count}"
 
     run(story)
+
+
+def test_a_status_as_lines_of_info() -> None:
+    """Lists of records and of plain texts, as `secrets` is one at a node that has files of them."""
+    status: dict[str, object] = {"ready": True, "peers": [{"id": 2, "lag": None}], "secrets": ["cluster", "tls"]}
+    assert dict(flat(status)) == {"ready": "1", "peers0": "id=2,lag=", "secrets0": "cluster", "secrets1": "tls"}

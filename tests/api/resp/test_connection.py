@@ -219,7 +219,7 @@ def test_who_sends_a_lot_at_a_time_is_not_read_again_before_others_had_a_turn() 
 @pytest.mark.parametrize(
     ("garbage", "words"),
     [
-        (b"GET / HTTP/1.1\r\n", "expected '*', got b'G'"),
+        (b"GET / HTTP/1.1\r\n", "no HTTP"),
         (b"*1\r\n$600000000\r\n", "600000000 bytes"),
         (b"*4000000000\r\n", "4000000000 arguments"),
         (b"\x16\x03\x01\x02\x00", "expected '*'"),
@@ -286,7 +286,7 @@ def test_what_came_before_garbage_is_answered_first() -> None:
     async def story() -> None:
         async with world() as at:
             client = await at.connect()
-            client.raw(packed("SET k v") + packed("GET k") + b"garbage")
+            client.raw(packed("SET k v") + packed("GET k") + b"%garbage")
             await until(lambda: len(at.node.writes) == 1)
             at.node.held[b"k"] = proposal(b"v")
             at.node.writes[0][1](committed(b"v"))
@@ -360,7 +360,7 @@ def test_a_bug_is_told_and_logged_and_leaves_the_connection_in_order(caplog: pyt
             client = await at.connect()
             at.node.outcomes.append(RuntimeError("a bug"))
             client.send("SET k v", "PING", "SET k w")
-            await client.expect(b"-ERR internal error, outcome unknown\r\n+PONG\r\n")
+            await client.expect(b"-INDEFINITE internal error, outcome unknown\r\n+PONG\r\n")
             await until(lambda: len(at.node.writes) == 1)
 
     with caplog.at_level(logging.ERROR):

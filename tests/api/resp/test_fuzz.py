@@ -6,10 +6,13 @@ import random
 import hiredis
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
+from epoxy.model.strings import Register, Steps
+from epoxy.model.transactions import TxnRefused
 from epoxy.model.writes import (
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
@@ -21,8 +24,10 @@ from epoxy.model.writes import (
     ReadFailed,
     ReadOutcome,
     Refused,
+    Unchanged,
     Write,
 )
+from epoxy.protocol.strings.evaluation import evaluate
 from tests.api.resp.resp_world import FakeNode, committed, found, proposal
 
 NAMES = sorted({command.name.encode() for command in RespServer(FakeNode()).table.values()} - {b"quit"})
@@ -96,6 +101,8 @@ def an_outcome(write: Write, dice: random.Random) -> Outcome:
         return dice.choice(
             [*failures, committed(write.value), ExpectedValueDoesNotMatch(committed=theirs, path=Path.FAST)]
         )
+    if write.steps is not None:
+        return dice.choice([*failures, after_steps(write.steps)])
     made = write.value if write.amount is None else b"%d" % write.amount
     failures += [ImmutableKey(committed=theirs, path=Path.LOCAL), committed(made, previous=b"old")]
     if write.is_delete:
@@ -105,15 +112,24 @@ def an_outcome(write: Write, dice: random.Random) -> Outcome:
     return dice.choice(failures)
 
 
+def after_steps(steps: Steps) -> Outcome:
+    done = evaluate(steps, Register(value=b"5"))
+    if done.changed:
+        return replace(committed(done.value), replies=done.replies)
+    return Unchanged(committed=proposal(b"5"), path=Path.SLOW, replies=done.replies)
+
+
 async def settle(node: FakeNode, dice: random.Random) -> None:
     """Answer in any order, until nothing is under way and nothing has begun since."""
     for _ in range(3):
-        while node.writes or node.reads:
+        while node.writes or node.reads or node.txns:
+            while node.txns:
+                node.txns.popleft()[1](TxnRefused(reason="busy"))
             if node.writes and (not node.reads or dice.random() < 0.5):
                 node.writes.rotate(dice.randrange(10))
                 write, written = node.writes.popleft()
                 written(an_outcome(write, dice))
-            else:
+            elif node.reads:
                 node.reads.rotate(dice.randrange(10))
                 _, _, read = node.reads.popleft()
                 heard: list[ReadOutcome] = [found(None), found(b"41"), ReadFailed(reason="alone")]

@@ -15,7 +15,6 @@ from epoxy.model.writes import (
     ReadFailed,
     Refused,
     VersionMismatch,
-    Write,
 )
 from epoxy.node.quorum_watch import NO_QUORUM
 from tests.api.resp.resp_world import committed, found, proposal, run, until, world
@@ -31,63 +30,10 @@ OK = b"+OK\r\n"
 NIL = b"$-1\r\n"
 NIL3 = b"_\r\n"
 IS_IMMUTABLE = b"-IMMUTABLE 'k' is reserved for ever and cannot be overwritten or deleted\r\n"
-IS_UNKNOWN = b"-TRYAGAIN no decision about 'k', outcome unknown: no quorum\r\n"
+IS_UNKNOWN = b"-INDEFINITE no decision about 'k', outcome unknown: no quorum\r\n"
 IS_BUSY = b"-BUSY nothing was written to 'k': too many\r\n"
 IS_LOST = b"-UNAVAILABLE nothing was written to 'k': %b\r\n" % NO_QUORUM.reason.encode()
 COMMON = {UNKNOWN: IS_UNKNOWN, BUSY: IS_BUSY, NO_QUORUM: IS_LOST}
-
-RESERVE = Write(key=b"k", value=b"v")
-PUT = Write(key=b"k", value=b"v", mutable=True)
-EXCHANGE = Write(key=b"k", value=b"v", mutable=True, returning=True)
-DELETE = Write(key=b"k", value=None, mutable=True)
-TAKE = Write(key=b"k", value=None, mutable=True, returning=True)
-
-TABLE: dict[str, tuple[Write, dict[Outcome, bytes]]] = {
-    "SET k v": (PUT, {committed(b"v"): OK, IMMUTABLE: IS_IMMUTABLE}),
-    "SET k v GET": (
-        EXCHANGE,
-        {committed(b"v"): NIL, committed(b"v", previous=b"old"): b"$3\r\nold\r\n", IMMUTABLE: IS_IMMUTABLE},
-    ),
-    "GETSET k v": (
-        EXCHANGE,
-        {committed(b"v"): NIL, committed(b"v", previous=b"old"): b"$3\r\nold\r\n", IMMUTABLE: IS_IMMUTABLE},
-    ),
-    "SET k v NX": (RESERVE, {committed(b"v"): OK, committed(b"v", mine=False): NIL, LOST: NIL}),
-    "SETNX k v": (RESERVE, {committed(b"v"): b":1\r\n", committed(b"v", mine=False): b":0\r\n", LOST: b":0\r\n"}),
-    "set k v get nx": (
-        RESERVE,
-        {
-            committed(b"v"): b"$1\r\nv\r\n",
-            committed(b"v", mine=False): b"$1\r\nv\r\n",
-            LOST: b"$6\r\ntheirs\r\n",
-        },
-    ),
-    "GETDEL k": (
-        TAKE,
-        {committed(None, previous=b"old"): b"$3\r\nold\r\n", ABSENT: NIL, IMMUTABLE: IS_IMMUTABLE},
-    ),
-    "DEL k": (DELETE, {committed(None): b":1\r\n", ABSENT: b":0\r\n", IMMUTABLE: IS_IMMUTABLE}),
-    "UNLINK k": (DELETE, {committed(None): b":1\r\n", ABSENT: b":0\r\n", IMMUTABLE: IS_IMMUTABLE}),
-}
-ROWS = [
-    pytest.param(command, write, outcome, reply, id=f"{command}: {type(outcome).__name__}")
-    for command, (write, rows) in TABLE.items()
-    for outcome, reply in (rows | COMMON).items()
-]
-
-
-@pytest.mark.parametrize(("command", "write", "outcome", "reply"), ROWS)
-def test_every_outcome_of_a_write(command: str, write: Write, outcome: Outcome, reply: bytes) -> None:
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            client.send(command)
-            await until(lambda: len(at.node.writes) == 1)
-            assert at.node.writes[0][0] == write
-            at.node.writes[0][1](outcome)
-            await client.expect(reply)
-
-    run(story)
 
 
 def test_nil_has_its_own_spelling_in_resp3() -> None:
@@ -110,37 +56,6 @@ def test_nil_has_its_own_spelling_in_resp3() -> None:
 def test_an_outcome_that_is_no_failure_is_not_told_as_one(outcome: Outcome) -> None:
     with pytest.raises(AssertionError):
         failure(b"k", outcome)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("SET k v EX 10", "SET EX is refused: no key expires here"),
-        ("SET k v px 10", "SET PX is refused"),
-        ("SET k v NX EXAT 10", "SET EXAT is refused"),
-        ("SET k v PXAT 10", "SET PXAT is refused"),
-        ("SET k v KEEPTTL", "SET KEEPTTL is refused"),
-        ("SET k v XX", "SET XX is refused"),
-        ("SET k v NONSENSE", "syntax error"),
-        ("SETEX k 10 v", "SETEX is refused: no key expires here"),
-        ("EXPIRE k 10", "EXPIRE is refused: no key expires here"),
-        ("INCRBY k x", "value is not an integer or out of range"),
-        ("DECRBY k 9223372036854775808", "value is not an integer or out of range"),
-        ("EXEC", "EXEC without MULTI"),
-        ("DISCARD", "DISCARD without MULTI"),
-    ],
-)
-def test_what_is_refused_is_refused_before_anything_is_done(command: str, words: str) -> None:
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            client.send(command)
-            line = await client.line()
-            assert line.startswith("-ERR ")
-            assert words in line
-            assert at.node.asked == 0
-
-    run(story)
 
 
 HERE = {b"a": proposal(b"one"), b"gone": proposal(None), b"kept": proposal(b"for ever", mutable=False)}
@@ -242,26 +157,5 @@ def test_a_reply_that_would_be_too_long_is_refused() -> None:
             await client.expect(b"+PONG\r\n")
             client.send("MGET" + " big" * (many - 1))
             assert await client.line() == f"*{many - 1}"
-
-    run(story)
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "reply"),
-    [
-        ((committed(None), ABSENT, committed(None)), b":2\r\n"),
-        ((committed(None), IMMUTABLE, ABSENT), IS_IMMUTABLE[:-2] + b"; 1 of 3 keys were deleted\r\n"),
-        ((IMMUTABLE, UNKNOWN, BUSY), IS_UNKNOWN[:-2] + b"; 0 of 3 keys were deleted\r\n"),
-    ],
-)
-def test_several_keys_are_deleted_each_by_itself(outcomes: tuple[Outcome, ...], reply: bytes) -> None:
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            client.send("DEL k k k")
-            await until(lambda: len(at.node.writes) == 3)
-            for (_, answered), outcome in zip(list(at.node.writes), outcomes, strict=True):
-                answered(outcome)
-            await client.expect(reply)
 
     run(story)

@@ -4,7 +4,10 @@ import asyncio
 import re
 from pathlib import Path
 
-from tests.api.resp.resp_world import Rope, cluster, run
+import pytest
+
+from epoxy.api.resp.server import RespServer
+from tests.api.resp.resp_world import FakeNode, Rope, cluster, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocol" / "resp.md"
 PROMPT = re.compile(r"(78[0-2]1)> (.+)")
@@ -44,7 +47,7 @@ async def shown_by_redis_cli(client: Rope) -> str:
 
 def test_the_page_has_examples_of_reserving_and_of_transactions() -> None:
     commands = [command for _, command, _ in examples(PAGE.read_text("utf-8"))]
-    assert {"SET user/ada eu-west-1 NX", "EXEC"} <= set(commands)
+    assert {"RESERVE user/ada eu-west-1", "EXEC"} <= set(commands)
 
 
 def test_examples_are_what_a_cluster_replies() -> None:
@@ -60,3 +63,25 @@ def test_examples_are_what_a_cluster_replies() -> None:
                 client.writer.transport.abort()
 
     run(story)
+
+
+ROW = re.compile(r"\| (`[A-Z_.`, ]+`) \| (yes|partly|refused|no) \|.*\|")
+
+
+def commands_of_page(text: str) -> dict[str, str]:
+    """What the table says about each command."""
+    rows = [row for row in map(ROW.fullmatch, text.splitlines()) if row]
+    named = [(name, row[2]) for row in rows for name in re.findall(r"`([A-Z_.]+)`", row[1])]
+    assert len(named) == len(dict(named)), "a command has one row"
+    return dict(named)
+
+
+def test_the_table_of_commands_is_that_of_the_code() -> None:
+    said = commands_of_page(PAGE.read_text("utf-8"))
+    offered = {spec.name.upper() for spec in RespServer(FakeNode()).table.values()}
+    assert {name for name, supported in said.items() if supported != "no"} == offered
+
+
+def test_a_command_with_two_rows_is_seen() -> None:
+    with pytest.raises(AssertionError):
+        commands_of_page("| `GET` | yes | |\n| `SET`, `GET` | no | |")

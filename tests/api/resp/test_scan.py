@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epoxy.api.resp import scan
-from epoxy.api.resp.scan import MAX_COUNT, MAX_PATTERN_BYTES, Cursors, Pattern
+from epoxy.api.resp.scan import MAX_COUNT, MAX_LISTED, MAX_PATTERN_BYTES, Cursors, Pattern
 from epoxy.model.errors import InvalidRequest
 from tests.api.resp.resp_world import Rope, proposal, run, until, world
 
@@ -211,3 +211,17 @@ def test_patterns_agree_with_the_standard_library(glob: str, key: str) -> None:
 def test_no_pattern_takes_for_ever() -> None:
     """Each further star would multiply the time by the length of the key, if stars gave back what they took."""
     assert not Pattern(b"*a" * 60 + b"b").matches(b"a" * 1024)
+
+
+def test_keys_are_listed_by_a_pattern_unless_there_are_too_many() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= {b"user/%05d" % i: proposal(b"v") for i in range(MAX_LISTED)}
+            at.node.held |= {b"a/1": proposal(b"v"), b"a/2": proposal(b"v"), b"a/3": proposal(None)}
+            client = await at.connect()
+            await client.says("KEYS a/*", b"*2\r\n$3\r\na/1\r\n$3\r\na/2\r\n")
+            await client.says("KEYS user/0000[17]", b"*2\r\n$10\r\nuser/00001\r\n$10\r\nuser/00007\r\n")
+            client.send("KEYS *")
+            assert (await client.line()).startswith("-ERR KEYS is refused: more than 10000 keys")
+
+    run(story)

@@ -191,7 +191,7 @@ def test_commands_are_counted_by_name_and_result() -> None:
     server = RespServer(FakeNode())
     assert server.requests() == {("resp_get", "ok"): 0}
     get = server.table[b"get"]
-    for reply in (b"$1\r\nv\r\n", b"-BUSY x\r\n", b"-WRONGENGINE x\r\n", b"-ERR x\r\n", b"-TRYAGAIN x\r\n"):
+    for reply in (b"$1\r\nv\r\n", b"-BUSY x\r\n", b"-WRONGENGINE x\r\n", b"-ERR x\r\n", b"-INDEFINITE x\r\n"):
         server.count(get, reply)
     server.count(None, b"-ERR unknown command 'x'\r\n")
     server.immutable_values.served, server.newest_values.served = 3, 4

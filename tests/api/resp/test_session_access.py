@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from epoxy.api.resp import command, session_access, transactions
 from epoxy.api.resp import server as server_module
-from epoxy.api.resp import session_access, transactions
 from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
@@ -34,6 +34,7 @@ from tests.api.resp.resp_world import (
 from tests.transport.test_tls import Office
 
 OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
+NIL = b"$-1\r\n"
 NOAUTH = b"-NOAUTH Authentication required.\r\n"
 
 USERS = granted("users", AccessRole.WRITER, prefixes=(b"user/", b"room/"))
@@ -216,6 +217,37 @@ def test_what_is_remembered_of_checked_keys_is_bounded(monkeypatch: pytest.Monke
     run(story)
 
 
+async def keys_of_scripts(at: World) -> None:
+    """Every key that a script counts is checked, and no argument is taken for one."""
+    client = await client_of(at, USERS)
+    await client.says("EVAL return 2 user/a tenant/b", outside("tenant/b"))
+    await client.says("EVAL return 0 tenant/b", NIL)
+    for name in ("EVAL", "EVAL_RO"):
+        await client.says("MULTI", OK)
+        await client.says(f"{name} return 2 user/a tenant/b", outside("tenant/b"))
+        await client.says("EXEC", b"-EXECABORT Transaction discarded because of previous errors.\r\n")
+
+
+def test_all_keys_of_a_script_are_checked() -> None:
+    async def story() -> None:
+        async with world(grants=ALL) as at:
+            await keys_of_scripts(at)
+
+    run(story)
+
+
+def test_planted_scripts_of_which_one_key_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "key_count", lambda _: 1)
+
+    async def story() -> None:
+        async with world(grants=ALL) as at:
+            told = keys_of_scripts(at)
+            with pytest.raises(AssertionError):
+                await impatient(at, told)
+
+    run(story)
+
+
 async def transaction(at: World) -> None:
     """Rights are checked when a command is queued, and for all of it at EXEC."""
     client = await client_of(at, USERS)
@@ -233,7 +265,7 @@ async def transaction(at: World) -> None:
         at.node.access.grant(*ALL)
         await client.says("MULTI", OK)
         await client.says("GET user/a", QUEUED)
-        await client.says("SET user/a 1", QUEUED)
+        await client.says("SET user/b 1", QUEUED)
         at.node.access.grant(changed)
         await client.says("EXEC", f"-NOPERM nothing was done: {refusal}\r\n".encode())
         await client.says("EXEC", b"-ERR EXEC without MULTI\r\n")
@@ -260,11 +292,51 @@ def test_planted_exec_without_another_look(monkeypatch: pytest.MonkeyPatch) -> N
     run(story)
 
 
+async def transaction_of_one_key(at: World) -> None:
+    """The same for commands of one key, which are one write."""
+    client = await client_of(at, USERS)
+    for changed, refusal in (
+        (
+            granted("users", AccessRole.WRITER, prefixes=(b"room/",)),
+            "'user/a' is outside of the prefixes of users: room/",
+        ),
+        (granted("users", AccessRole.READER), "SET needs writer; users is reader"),
+        (granted("users", AccessRole.OPERATOR), "GET needs reader or writer; users is operator"),
+    ):
+        at.node.access.grant(*ALL)
+        await client.says("MULTI", OK)
+        await client.says("GET user/a", QUEUED)
+        await client.says("SET user/a 1", QUEUED)
+        at.node.access.grant(changed)
+        await client.says("EXEC", f"-NOPERM nothing was done: {refusal}\r\n".encode())
+    assert not at.node.writes
+
+
+def test_commands_of_one_key_are_checked_when_they_are_executed() -> None:
+    async def story() -> None:
+        async with world(grants=ALL) as at:
+            await transaction_of_one_key(at)
+
+    run(story)
+
+
+def test_planted_exec_of_one_key_without_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "steps_refusal", lambda *_: None)
+
+    async def story() -> None:
+        async with world(grants=ALL) as at:
+            told = transaction_of_one_key(at)
+            with pytest.raises(AssertionError):
+                await impatient(at, told)
+
+    run(story)
+
+
 async def impatient(at: World, story: Any) -> None:
     """A story that would wait for a transaction for ever."""
 
     async def reached() -> None:
-        await until(lambda: bool(at.node.txns))
+        await until(lambda: bool(at.node.txns or at.node.writes))
         raise AssertionError("a transaction that is not allowed reached the node")
 
     tasks = [asyncio.ensure_future(story), asyncio.ensure_future(reached())]
@@ -390,6 +462,9 @@ def test_quotas_of_bytes() -> None:
             await client.says("SET k 12345", QUEUED)
             await client.says("EXEC", refused)
             assert at.node.asked == 0
+            at.node.held = {b"long": proposal(b"123456"), b"copy": proposal(None)}
+            await client.says("COPY long copy", refused)
+            assert not at.node.txns
             client.send("SET k 1234", "DEL k")
             other.send("SET user/a 1234567")
             for _ in range(3):
@@ -401,11 +476,13 @@ def test_quotas_of_bytes() -> None:
             assert at.node.quotas.charged == [b"k", b"k"]
             await client.says("MULTI", OK)
             await client.says("SET j 1", QUEUED)
+            await client.says("SET i 1", QUEUED)
             client.send("EXEC")
             await until(lambda: bool(at.node.txns))
-            at.node.txns.popleft()[1](Executed(succeeded=True, seen=(), done=(Done(value=None),), found=()))
-            await client.expect(array([OK]))
-            assert at.node.quotas.charged == [b"k", b"k", b"j"]
+            done = Done(value=None)
+            at.node.txns.popleft()[1](Executed(succeeded=True, done=(done, done)))
+            await client.expect(array([OK, OK]))
+            assert at.node.quotas.charged == [b"k", b"k", b"j", b"i"]
 
     run(story)
 

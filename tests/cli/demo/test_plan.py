@@ -42,6 +42,7 @@ def test_every_region_gets_settings_that_a_node_accepts(tmp_path: Path, wan: boo
         assert settings.node.resp.port == NOWHERE + 10 * i + 1
         assert [member.datacenter for member in settings.cluster.members] == list(made.names)
         assert settings.wan.emulate is wan
+        assert settings.access.cors_origins == (f"http://127.0.0.1:{NOWHERE + 90}", f"http://localhost:{NOWHERE + 90}")
         assert settings.cluster.secret_file.stat().st_mode & 0o077 == 0
 
 

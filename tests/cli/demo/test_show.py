@@ -42,5 +42,5 @@ def test_a_redis_cli_is_suggested_where_there_is_one_and_named_where_there_is_no
     assert "No redis-cli was found here; any Redis client will do. Debian and Ubuntu: apt install" in without
     (tmp_path / "redis-cli").touch()
     beside = "\n".join(show.invitation(cluster.plan, demo))
-    assert f"{tmp_path / 'redis-cli'} -p {NOWHERE + 21} SET user/ada mine NX GET" in beside
+    assert f"{tmp_path / 'redis-cli'} -p {NOWHERE + 21} RESERVE user/ada mine" in beside
     assert "No redis-cli" not in beside

@@ -35,7 +35,7 @@ def test_three_tokens_are_made_once(tmp_path: Path) -> None:
         nodes = [cast(ClusterNode, stand)]
         assert tokens.made(tmp_path, nodes) == "epx_admin1"
         roles = {name: [role.value for role in found.roles] for name, found in fake.grants.items()}
-        assert roles == {"app": ["writer", "caller"], "worker": ["worker"]}
+        assert roles == {"app": ["writer", "caller"], "worker": ["worker", "caller"]}
         kept = {file.name: file.read_text() for file in tmp_path.iterdir()}
         assert set(kept) == {"admin.token", "app.token", "worker.token"}
         assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
@@ -69,4 +69,4 @@ def test_the_demo_says_how_to_use_them(tmp_path: Path) -> None:
     assert any('curl -H "Authorization: Bearer $EPOXY_TOKEN" ' in line for line in tries)
     bare = plan(tmp_path / "open", regions=None, port_base=None, wan=True)
     assert not any("TOKEN" in line for line in show.suggestions(bare, [region] * 3))
-    assert "[access]" not in bare.lay_out()[0].config.read_text()
+    assert "auth =" not in bare.lay_out()[0].config.read_text()

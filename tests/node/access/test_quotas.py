@@ -37,9 +37,11 @@ class Counting:
         self.access = AccessControl(self.node.driver, self.node.store, FixedDice(), lambda _: None, is_open=False)
         self.quotas = Quotas(self.access, self.node.driver, self.node.store, FixedDice())
 
-    def write(self, principal: Principal, value: bytes | None, key: bytes = KEY, *, mutable: bool = True) -> Outcome:
+    def write(
+        self, principal: Principal, value: bytes | None, key: bytes = KEY, *, mutable: bool = True, ttl_ms: int = 0
+    ) -> Outcome:
         outcomes: list[Outcome] = []
-        self.node.driver.write(Write(key=key, value=value, mutable=mutable), outcomes.append)
+        self.node.driver.write(Write(key=key, value=value, mutable=mutable, ttl_ms=ttl_ms), outcomes.append)
         self.node.disk.sync()
         self.quotas.charge(principal, key, outcomes[0])
         return outcomes[0]
@@ -138,6 +140,22 @@ def test_a_quota_is_reached_and_a_delete_makes_room() -> None:
     assert desk.quotas.refusal(client, 94) is None
 
 
+def test_a_value_that_ends_by_itself_is_given_back_once() -> None:
+    desk, client = Counting(), limited(size=10_000)
+    desk.write(client, b"v" * 100, ttl_ms=1_000)
+    assert desk.quotas.usage("ci") == 100 + len(KEY)
+    desk.node.clock.advance(1_100)
+    desk.node.disk.sync()
+    assert desk.node.replica.newest(KEY) is not None
+    assert desk.quotas.usage("ci") == len(KEY), "its tombstone stays"
+    desk.write(client, b"v" * 100, ttl_ms=1_000)
+    desk.write(client, b"v" * 10)
+    assert desk.quotas.usage("ci") == 10 + len(KEY)
+    desk.write(client, b"v" * 50, ttl_ms=1_000)
+    desk.write(client, None)
+    assert desk.quotas.usage("ci") == len(KEY)
+
+
 def test_without_a_quota_nothing_is_counted() -> None:
     desk = Counting()
     desk.write(limited(), b"x" * 80)
@@ -170,7 +188,7 @@ TXN = Txn(then=(Put(key=b"a", value=b"12345"), Delete(key=b"b"), Add(key=b"n", a
 
 
 def executed(*done: Done, succeeded: bool = True) -> Executed:
-    return Executed(succeeded=succeeded, seen=(), done=done, found=())
+    return Executed(succeeded=succeeded, done=done)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import RottenRow
 from epoxy.model.members import ActorRow
 from epoxy.model.messages import Commit, Request
-from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome
+from epoxy.model.transactions import Add, Executed, OrderedValue, Txn, TxnOutcome
 from epoxy.model.writes import Committed, Outcome, Write
 from epoxy.node.backup.gathering import IN_MEMORY, ActorSpool, Gathering
 from epoxy.ports import Snapshot, StoreCut
@@ -188,11 +188,11 @@ ACCOUNTS = [b"acct/%d" % each for each in range(6)]
 
 
 def balances(
-    cut: StoreCut, value: Callable[[Snapshot, bytes], bytes | None], keys: Sequence[bytes] = ACCOUNTS
+    cut: StoreCut, held: Callable[[Snapshot, bytes], OrderedValue], keys: Sequence[bytes] = ACCOUNTS
 ) -> list[int]:
     found: list[list[int]] = []
     cut.read(
-        lambda view: [int(value(view, key) or 0) for key in keys],
+        lambda view: [int(held(view, key).value or 0) for key in keys],
         found.append,
         lambda error: pytest.fail(str(error)),
     )
@@ -227,8 +227,8 @@ def test_sums_are_right_in_every_backup_under_load() -> None:
         cuts: list[StoreCut] = []
         town.stores[me].cut(cuts.append)
         space = node.ordered.replica.space
-        assert sum(balances(cuts[0], space.value)) == 0
-        assert balances(cuts[0], space.value, [b"count"])[0] >= before
+        assert sum(balances(cuts[0], space.held)) == 0
+        assert balances(cuts[0], space.held, [b"count"])[0] >= before
     assert answered > 60
 
 
@@ -252,7 +252,7 @@ def executed_at_one(town: Town) -> bytes | None:
     Gathering(node.member, town.stores[1]).transactions(reasons.append)
     town.until(lambda: bool(reasons), "executed")
     assert reasons == [""]
-    return node.ordered.value(b"acct/1")
+    return node.ordered.held(b"acct/1").value
 
 
 def test_an_answered_transaction_is_executed_here_though_its_coordinator_is_away() -> None:

@@ -1,5 +1,7 @@
 """Writes that wait: for their turn, and for each other to get out of the way."""
 
+from collections.abc import Callable
+
 import pytest
 
 from epoxy.model.ballot import Ballot
@@ -113,7 +115,7 @@ def test_a_caller_that_raises_does_not_hold_up_the_others() -> None:
 
 
 class Unwanted:
-    def wait(self) -> None:
+    def wait(self, withdraw: Callable[[], None]) -> None:
         pass
 
     def begin(self) -> bool:

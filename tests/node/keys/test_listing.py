@@ -3,10 +3,12 @@
 import pytest
 
 from epoxy.model.cluster import first_epoch
+from epoxy.model.marks import OWNED, handed_over
 from epoxy.model.records import Proposal
+from epoxy.model.transactions import OrderedValue
 from epoxy.node.keys.listing import PAGE_BYTES, Listing
 from epoxy.node.keys.replica import Replica
-from epoxy.node.txn.transactions import OWNED, shown
+from epoxy.node.txn.transactions import shown
 from epoxy.store.memory import MemoryStore
 from tests.protocol.keys.harness import prop
 
@@ -17,8 +19,19 @@ class Values:
     def __init__(self) -> None:
         self.held: dict[bytes, bytes] = {}
 
-    def shown(self, key: bytes) -> Proposal:
-        return shown(self.held.get(key))
+    def shown(self, key: bytes, mark: Proposal) -> Proposal:
+        held = self.held.get(key)
+        return shown(OrderedValue(value=held, version=2) if held is not None else handed_over(mark.value or b""))
+
+
+class Counts:
+    """Of leases, as far as a listing asks them."""
+
+    def __init__(self) -> None:
+        self.over: set[bytes] = set()
+
+    def shown(self, key: bytes, committed: Proposal) -> Proposal:
+        return prop(None, mutable=True) if key in self.over else committed
 
 
 class Place:
@@ -26,7 +39,8 @@ class Place:
         store = MemoryStore()
         self.replica = Replica(1, store, first_epoch((1, 2, 3)), print)
         self.values = Values()
-        self.listing = Listing(self.replica, store, self.values)  # type: ignore[arg-type]
+        self.counts = Counts()
+        self.listing = Listing(self.replica, store, self.values, self.counts)  # type: ignore[arg-type]
 
     def put(self, *keys: bytes, value: bytes = b"v") -> None:
         for key in keys:
@@ -53,7 +67,7 @@ def test_values_of_transactions_are_shown_as_they_are_now() -> None:
     place = Place()
     place.own(b"k", b"12")
     ((key, committed),) = place.listing.page(b"", None, 10)
-    assert (key, committed.value, committed.version) == (b"k", b"12", 0)
+    assert (key, committed.value, committed.version) == (b"k", b"12", 2)
 
 
 def test_a_page_ends_with_the_value_that_fills_it() -> None:
@@ -83,3 +97,10 @@ def test_a_count_goes_on_where_it_stopped() -> None:
         if after is None:
             break
     assert (total, steps > 2) == (7, True)
+
+
+def test_what_is_over_is_shown_as_absent() -> None:
+    place = Place()
+    place.put(b"a", b"b")
+    place.counts.over.add(b"a")
+    assert [(key, each.is_tombstone) for key, each in place.listing.page(b"", None, 9)] == [(b"a", True), (b"b", False)]

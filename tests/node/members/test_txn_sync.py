@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from epoxy.codec import wire
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.instances import NOTHING, InstanceId, OrderedCommit
 from epoxy.model.members import (
@@ -20,12 +21,14 @@ from epoxy.model.members import (
     ValuesRead,
 )
 from epoxy.model.messages import EpochAhead, Reply, StaleEpoch, UpdateConfig
+from epoxy.model.transactions import OrderedValue
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
 from epoxy.node.members.key_sync import LONGEST_REST_MS
 from epoxy.node.members.txn_sync import AGAIN_MS, HURRY_MS, TxnSync, fitting
 from epoxy.protocol.effects import Local
 from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Replace, Span
+from epoxy.protocol.txn.execution import Values
 from epoxy.runtime.flow import FlowFailures
 from epoxy.store.memory import MemoryStore
 from epoxy.store.txn_rows import OrderedSpace
@@ -52,6 +55,7 @@ class Engine:
         self.takes_part = takes_part
         self.complete_to = -1
         self.held: list[Kept] = []
+        self.taken: Values = {}
 
     def is_complete(self, term: int) -> bool:
         return self.complete_to >= term
@@ -74,6 +78,9 @@ class Engine:
 
     def keep(self, kept: tuple[Kept, ...]) -> None:
         self.held += kept
+
+    def copied(self, values: Values) -> None:
+        self.taken |= values
 
     def install(self, term: int) -> None:
         self.complete_to = term
@@ -116,11 +123,18 @@ class Node:
         self.replica.learn(CONFIG_KEY, config_record.to_proposal(config))
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        self.store.transact(lambda tx: OrderedSpace(self.replica.me).set_value(tx, key, value))
+        self.store.transact(
+            lambda tx: OrderedSpace(self.replica.me).set_held(tx, key, OrderedValue(value=value, version=1))
+        )
 
     @property
     def values(self) -> dict[bytes, bytes]:
-        return {pair.key: pair.value for pair in self.txn_sync.values.held(self.store.newest(), None, None)}
+        pairs = self.txn_sync.values.held(self.store.newest(), None, None)
+        return {pair.key: wire.decode_ordered_value(pair.value).value or b"" for pair in pairs}
+
+
+def record_of(value: bytes) -> bytes:
+    return wire.encode_ordered_value(OrderedValue(value=value, version=1))
 
 
 def pair(config: ClusterConfig = LEARNING) -> tuple[Node, Node]:
@@ -140,6 +154,7 @@ def test_a_learner_is_ready_with_the_bulk_and_follows_from_time_to_time() -> Non
     source.put(b"k9", b"w")
     new.clock.advance(AGAIN_MS)
     assert new.values == source.values
+    assert {key: held.value for key, held in new.engine.taken.items()} == source.values, "and its engine was told"
     assert not new.txn_sync.is_synced
 
 
@@ -177,7 +192,7 @@ def test_values_are_its_own_once_it_votes() -> None:
     new.engine.install(0)
     new.put(b"mine", b"executed here")
     results: list[object] = []
-    late = Replace(epoch=4, spans=(Span(None, None),), pairs=(Pair(b"k0", b"v"),))
+    late = Replace(epoch=4, spans=(Span(None, None),), pairs=(Pair(b"k0", record_of(b"v")),))
     new.txn_sync.perform(late, results.append)
     new.adopt(DONE)
     new.txn_sync.perform(late, results.append)
@@ -200,7 +215,7 @@ def test_old_members_copy_nothing_and_are_synced_when_they_have_executed_everyth
 def test_a_source_gives_what_it_has_while_others_learn_and_nothing_unfinished_later() -> None:
     source, _ = pair()
     page = source.answer(ValuesRead(epoch=0, after=b"k3", held=()))
-    assert page == ValuesPage(differing=(0,), pairs=(Pair(b"k4", b"v"),), through=None)
+    assert page == ValuesPage(differing=(0,), pairs=(Pair(b"k4", record_of(b"v")),), through=None)
     source.adopt(JOINT)
     assert source.answer(ValuesRead(epoch=4, after=None, held=())) == Unfinished()
     assert source.answer(KeptRead(epoch=4, after=None)) == Unfinished()

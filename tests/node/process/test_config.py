@@ -372,7 +372,11 @@ def test_a_section_that_is_missing(write: Write) -> None:
 @pytest.mark.parametrize(
     ("wrong", "line", "words"),
     [
-        ("[nod]\nid = 1", 1, "unknown section [nod]; known sections: node, cluster, tls, store, limits, access, wan"),
+        (
+            "[nod]\nid = 1",
+            1,
+            "unknown section [nod]; known sections: node, cluster, tls, store, limits, access, resp, wan",
+        ),
         ("\n# [limits]\n[elect] # yes\nx = 1", 3, "unknown section [elect]"),
         ("[[member]]\nid = 1", 1, "unknown section [member]"),
         ("[limits]\n\npipelin = 1", 3, "unknown setting limits.pipelin; known: connections, pipeline, "),

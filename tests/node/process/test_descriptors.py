@@ -29,14 +29,6 @@ def test_handshakes_are_few_but_never_none(monkeypatch: pytest.MonkeyPatch) -> N
     assert descriptors.handshakes_per_port() == MAX_HANDSHAKES
 
 
-@pytest.mark.parametrize(("operators", "allowed"), [(32, 1), (192, 3), (768, 12), (1 << 20, 64)])
-def test_relayed_requests_leave_descriptors_to_the_store(
-    monkeypatch: pytest.MonkeyPatch, operators: int, allowed: int
-) -> None:
-    limited(monkeypatch, operators, operators)
-    assert descriptors.relay_connections(64) == allowed
-
-
 @pytest.mark.parametrize(("soft", "refused"), [(descriptors.LEAST - 1, True), (descriptors.LEAST, False)])
 def test_a_limit_that_is_too_low_ends_the_start(monkeypatch: pytest.MonkeyPatch, soft: int, refused: bool) -> None:
     limits = {"now": (16, soft)}

@@ -1,12 +1,14 @@
 """Rotten rows: what leaves meanwhile, what is repaired from others, and what ends the node."""
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.codec.tuple import pack
 from epoxy.model.ballot import Ballot
 from epoxy.model.members import NO_STAMP, Progress
 from epoxy.model.messages import Accept, Commit, Failed, Prepare, Read, Reply
-from epoxy.model.records import KeyState, ProposalId
+from epoxy.model.records import Expiry, KeyState, ProposalId
+from epoxy.model.transactions import OrderedValue
 from epoxy.model.writes import Committed, Path, ReadFailed, ReadResult, Refused, Source
 from epoxy.node.keys.changelog_gc import SWEPT_ROWS
 from epoxy.node.scrub.repairs import AGAIN_MS, AT_ONCE, CONTRADICTS, NOT_ELSEWHERE, NOT_FOUND
@@ -15,6 +17,7 @@ from epoxy.store.keyspace import (
     CACHE,
     CACHES,
     CHANGELOG,
+    EXPIRIES,
     KV,
     LAYOUT,
     LEGACY_LAYOUT,
@@ -26,7 +29,7 @@ from epoxy.store.keyspace import (
 )
 from epoxy.store.member_rows import PROGRESS
 from epoxy.store.row_kinds import RowKind, row_of
-from epoxy.store.txn_rows import VALUES
+from epoxy.store.txn_rows import ENDING, VALUES, OrderedSpace
 from tests.node.scrub.replicas import KEY, Cluster, RottenReplica
 from tests.protocol.keys.harness import prop, vote_at
 
@@ -220,6 +223,38 @@ def test_a_vote_beside_a_rotten_value_is_not_guessed() -> None:
     cluster.clock.advance(100_000)
     assert len(first.ended) == 1
     assert "a vote of user/ada" in first.ended[0]
+
+
+def test_an_expiry_is_written_anew_from_its_value() -> None:
+    """One whose value does not end, or whose value is rotten, too, is settled by that."""
+    cluster, first = written()
+    expiry = Expiry(ttl_ms=30_000, since=1)
+    leased = replace(prop(b"v", mutable=True), expiry=expiry)
+    asked(first, Commit(key=b"lock", epoch=1, proposal=leased))
+    row, left = pack((LAYOUT, 1, EXPIRIES, b"lock")), pack((LAYOUT, 1, EXPIRIES, KEY))
+    before = first.store.newest().get(row)
+    assert before is not None
+    first.store.put({left: before}, None)
+    first.rot(row, left)
+    keyspace = first.replica.keyspace
+    assert [key for key, _ in keyspace.expiring(first.store.newest(), None, 9)] == [b"lock"], "a start reads past it"
+    cluster.clock.advance(0)
+    assert [first.store.newest().get(each) for each in (row, left)] == [before, None]
+    assert (first.repairs.repaired, first.repairs.found, first.ended) == (2, {RowKind.EXPIRY: 2}, [])
+
+
+def test_an_expiry_of_transactions_is_written_anew_from_their_value() -> None:
+    cluster, first = written()
+    held, space = OrderedValue(value=b"v", version=3, expiry=Expiry(ttl_ms=30_000, since=1)), OrderedSpace(1)
+    first.store.transact(lambda tx: space.set_held(tx, b"lock", held))
+    row = pack((LEGACY_LAYOUT, 1, ENDING, b"lock"))
+    before = first.store.newest().get(row)
+    assert before is not None
+    first.rot(row)
+    assert [key for key, _ in space.expiring(first.store.newest(), None, 9)] == [b"lock"], "a start reads past it"
+    cluster.clock.advance(0)
+    assert first.store.newest().get(row) == before
+    assert (first.repairs.found, first.ended) == ({RowKind.TXN_EXPIRY: 1}, [])
 
 
 def test_cached_values_and_progress_are_dropped() -> None:

@@ -67,7 +67,7 @@ def test_who_was_away_learns_page_by_page_and_orders_nothing_until_then(restarts
     cluster.nodes[3].transactions.run(put(b"fresh", b"1"), fresh.append)
     assert isinstance(fresh[0], TxnRefused), "before its key is claimed"
     cluster.run(5000)
-    assert (engine.state, engine.behind, engine.value(b"n")) == ("open", 0, b"%d" % (5 * PAGE))
+    assert (engine.state, engine.behind, engine.held(b"n").value) == ("open", 0, b"%d" % (5 * PAGE))
     assert engine.catchup.learned >= 5 * PAGE
     assert "behind the others" in said[0]
     assert said[-1].startswith("caught up: ")
@@ -90,7 +90,7 @@ def test_another_goes_on_when_the_one_that_told_falls_silent() -> None:
     before = engine.catchup.learned
     assert before < 5 * PAGE, "it was in the middle"
     cluster.run(20_000)
-    assert (engine.behind, engine.value(b"n")) == (0, b"%d" % (5 * PAGE))
+    assert (engine.behind, engine.held(b"n").value) == (0, b"%d" % (5 * PAGE))
 
 
 def test_recoveries_do_not_join_in_while_pages_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from epoxy.model.transactions import Add, Executed, Put, Txn, TxnOutcome, TxnRefused
+from epoxy.model.transactions import Add, Executed, OrderedValue, Put, Txn, TxnOutcome, TxnRefused
 from tests.node.members.town import Town
 
 ACCOUNTS = [b"acct/%d" % i for i in range(4)]
@@ -20,7 +20,7 @@ def balances(town: Town, at: int) -> list[int]:
 
 def held(town: Town, at: int) -> list[bytes | None]:
     """Without a transaction."""
-    return [town.lives[at].node.ordered.value(key) for key in ACCOUNTS]
+    return [town.lives[at].node.ordered.held(key).value for key in ACCOUNTS]
 
 
 def terms(town: Town) -> set[int]:
@@ -78,7 +78,7 @@ def test_one_more_takes_over_what_there_is_and_orders_with_the_others() -> None:
     town.txn(1, Txn(then=(Put(key=b"k", value=b"v"), Put(key=b"gone", value=b"v"))))
     town.change(1, add=[4])
     assert terms(town) == {1}
-    assert town.lives[4].node.ordered.value(b"k") == b"v"
+    assert town.lives[4].node.ordered.held(b"k") == OrderedValue(value=b"v", version=1)
     assert town.txn(4, Txn(reads=(b"k", b"gone"))).found == (b"v", b"v")
     town.txn(4, Txn(then=(Add(key=b"n", amount=1),)))
     town.change(2, remove=[1])

@@ -20,15 +20,27 @@ from epoxy.model.instances import (
     Phase,
     Voted,
 )
+from epoxy.model.marks import OWNED
 from epoxy.model.messages import Reply, Request
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
-from epoxy.model.writes import Outcome, Path, Write
+from epoxy.model.transactions import (
+    NO_ROW,
+    Add,
+    Executed,
+    Get,
+    OrderedValue,
+    Put,
+    Txn,
+    TxnOutcome,
+    TxnRefused,
+    TxnUnknown,
+)
+from epoxy.model.writes import Committed, Outcome, Path, Write
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
-from epoxy.node.txn.transactions import LATE, OWNED, Transactions
+from epoxy.node.txn.transactions import LATE, UNCLAIMED, Transactions
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Part
@@ -124,7 +136,7 @@ def test_a_transaction_is_executed_everywhere_and_then_forgotten() -> None:
     cluster = Cluster()
     executed(cluster.txn(1, put(b"k", b"v")))
     cluster.run(20_000)
-    assert {node.engine.value(b"k") for node in cluster.nodes.values()} == {b"v"}
+    assert {node.engine.held(b"k").value for node in cluster.nodes.values()} == {b"v"}
     assert all(not node.engine.replica.log.instances for node in cluster.nodes.values())
     rows = cluster.stores[2].newest().range(b"\x00", b"\xff", limit=100)
     cluster.txn(1, put(b"k", b"v"))
@@ -158,10 +170,10 @@ def test_who_was_away_catches_up() -> None:
     for i in range(200):
         cluster.nodes[1 + i % 2].engine.txn(put(b"k%d" % (i % 7), b"%d" % i), lambda _: None)
         cluster.run(30)
-    assert cluster.nodes[3].engine.value(b"k1") is None
+    assert cluster.nodes[3].engine.held(b"k1").value is None
     cluster.down.clear()
     cluster.run(20_000)
-    assert cluster.nodes[3].engine.value(b"k1") == cluster.nodes[1].engine.value(b"k1") is not None
+    assert cluster.nodes[3].engine.held(b"k1").value == cluster.nodes[1].engine.held(b"k1").value is not None
     assert not cluster.nodes[1].engine.replica.log.instances, "nobody needs them any more"
 
 
@@ -198,7 +210,7 @@ def test_a_coordinator_that_would_have_to_name_too_much_waits_until_it_knows_mor
             node.engine.replica.handle(commit)
     cluster.run(1000)
     assert [type(outcome) for outcome in told] == [Executed]
-    assert cluster.nodes[2].engine.value(b"k") == b"1"
+    assert cluster.nodes[2].engine.held(b"k").value == b"1"
 
 
 def test_a_coordinator_that_dies_holds_nobody_up_for_long() -> None:
@@ -240,7 +252,7 @@ def test_what_was_decided_before_a_crash_is_executed_after_it() -> None:
     replica = at.restart(2)
     assert not replica.log.is_executed(begun.id)
     replica.handle(OrderedCommit(id=begun.id, command=begun.command, deps=begun.deps))
-    assert replica.space.value(at.stores[2].newest(), b"k") == b"v"
+    assert replica.space.held(at.stores[2].newest(), b"k").value == b"v"
     again = at.restart(2)
     assert again.log.is_executed(begun.id)
 
@@ -258,7 +270,7 @@ def test_what_depends_on_each_other_is_executed_in_one_transaction() -> None:
     before = at.stores[3].commits
     at.tell(commits[1], (3,))
     assert at.stores[3].commits == before + 2, "the decision, and both executions"
-    assert at.at[3].space.value(at.stores[3].newest(), b"k") == b"2", "in the order of ids"
+    assert at.at[3].space.held(at.stores[3].newest(), b"k").value == b"2", "in the order of ids"
 
 
 class CountedLog(InstanceLog):
@@ -343,8 +355,8 @@ def test_a_key_belongs_to_one_engine() -> None:
     told: list[Outcome] = []
     cluster.nodes[2].driver.write(Write(key=b"mine", value=b"v", mutable=True), told.append)
     cluster.run(1000)
-    assert cluster.txn(1, Txn(reads=(b"mine", b"new"))) == WrongEngine(keys=(b"mine",))
-    assert all(node.replica.newest(b"new") is None for node in cluster.nodes.values()), "nothing was claimed"
+    found = executed(cluster.txn(1, Txn(reads=(b"mine", b"new"))))
+    assert found.reads == (OrderedValue(value=b"v", version=1), NO_ROW), "handed over with what it held"
     executed(cluster.txn(3, put(b"new", b"v")))
     cluster.nodes[2].driver.write(Write(key=b"new", value=b"v", mutable=True), told.append)
     cluster.run(1000)
@@ -354,15 +366,16 @@ def test_a_key_belongs_to_one_engine() -> None:
     assert here.value == OWNED
 
 
-def test_a_key_that_is_lost_after_the_look_costs_what_was_claimed_and_that_is_told() -> None:
-    """Somebody at another node writes one of the keys between the look and the claim."""
+def test_a_write_between_two_transactions_is_handed_over_with_the_key() -> None:
+    """At another node, while the keys are claimed."""
     cluster = Cluster()
     told: list[TxnOutcome] = []
+    write, written = Write(key=b"a", value=b"v", mutable=True), list[Outcome]()
+    cluster.nodes[2].driver.write(write, written.append)
     cluster.nodes[1].transactions.run(Txn(reads=(b"a", b"b")), told.append)
-    write = Write(key=b"a", value=b"v", mutable=True)
-    cluster.world.after(cluster.way_us * 3 // 2, lambda: cluster.nodes[2].driver.write(write, lambda _: None))
     cluster.run(3000)
-    assert told == [WrongEngine(keys=(b"a",), claimed=(b"b",))]
+    before = OrderedValue(value=b"v", version=1) if isinstance(written[0], Committed) and written[0].mine else NO_ROW
+    assert executed(told[0]).reads == (before, NO_ROW)
     executed(cluster.txn(3, put(b"b", b"v")))
 
 
@@ -377,20 +390,19 @@ def test_without_a_quorum_nothing_begins_and_that_is_told(keys: tuple[bytes, ...
     cluster.run(11_000)
     (outcome,) = told
     assert isinstance(outcome, TxnRefused)
-    assert "not known which engine" in outcome.reason
-    assert ("may belong to transactions" in outcome.reason) == (len(keys) == 1), "one key is claimed without a look"
+    assert outcome.reason.startswith(UNCLAIMED)
     cluster.down = set()
     cluster.run(20_000)
-    assert all(node.engine.value(b"a") is None for node in cluster.nodes.values())
+    assert all(node.engine.held(b"a").value is None for node in cluster.nodes.values())
     assert len(told) == 1
 
 
 def test_a_value_that_looks_like_the_mark_is_none() -> None:
-    """Anybody may write those bytes into a mutable key, and it stays with the per-key engine."""
+    """Any client may write those bytes into a mutable key: a value as others, handed over as others."""
     cluster = Cluster()
     cluster.nodes[2].driver.write(Write(key=b"a", value=OWNED, mutable=True), lambda _: None)
     cluster.run(1000)
-    assert cluster.txn(1, put(b"a", b"v")) == WrongEngine(keys=(b"a",))
+    assert executed(cluster.txn(1, put(b"a", b"v"))).done[0].value == OWNED
 
 
 def test_who_is_let_in_later_is_no_founder_whatever_its_id() -> None:

@@ -34,7 +34,7 @@ class Place:
 
     @property
     def value(self) -> bytes | None:
-        return self.replica.space.value(self.store.newest(), KEY)
+        return self.replica.space.held(self.store.newest(), KEY).value
 
 
 def ids(replica_id: int, count: int) -> list[InstanceId]:

@@ -16,7 +16,7 @@ from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
 
 ADD = Txn(then=(Add(key=b"k", amount=1),))
-DONE = Executed(succeeded=True, seen=(), done=(), found=())
+DONE = Executed(succeeded=True, done=())
 
 
 class Host:

@@ -89,7 +89,7 @@ class Bench:
         self.nodes[i].engine.adopt(self.config)
 
     def value(self, *where: int) -> set[bytes | None]:
-        return {self.nodes[i].engine.value(b"k") for i in where or self.nodes}
+        return {self.nodes[i].engine.held(b"k").value for i in where or self.nodes}
 
     def parts(self, *where: int) -> set[tuple[int, Part]]:
         replicas = [self.nodes[i].engine.replica for i in where]

@@ -4,29 +4,38 @@ from collections.abc import Callable
 
 import pytest
 
-from epoxy.model.records import Proposal
-from epoxy.model.transactions import Executed, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
+from epoxy.model.marks import OWNED, is_owned, mark_of
+from epoxy.model.records import Expiry, Proposal
+from epoxy.model.transactions import (
+    MAX_MOVED_BYTES,
+    NO_ROW,
+    Executed,
+    Import,
+    OrderedValue,
+    Put,
+    Txn,
+    TxnOutcome,
+    TxnRefused,
+    TxnUnknown,
+    WrongEngine,
+)
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
-    Consistency,
+    ExpectedValueDoesNotMatch,
     Outcome,
     Path,
     ReadFailed,
-    ReadOutcome,
     ReadResult,
     Source,
     Write,
 )
 from epoxy.node.txn.transactions import (
-    ENGINES_UNKNOWN,
     LATE,
-    MAY_BE_CLAIMED,
     NOT_BEGUN,
-    OWNED,
+    UNCLAIMED,
     Transactions,
     is_of_transactions,
-    is_owned,
     read_of,
     shown,
 )
@@ -36,7 +45,7 @@ from tests.node.bench import HandClock
 from tests.protocol.keys.harness import prop
 
 TIMEOUT_MS = 1000.0
-DONE = Executed(succeeded=True, seen=(), done=(), found=(b"7",))
+DONE = Executed(succeeded=True, reads=(OrderedValue(value=b"7", version=3),))
 MARK = prop(OWNED)
 
 
@@ -46,10 +55,14 @@ class FakeEngine:
     def __init__(self) -> None:
         self.taken: list[tuple[Txn, Callable[[TxnOutcome], None]]] = []
         self.withdrawable = True
+        self.rows: dict[bytes, OrderedValue] = {}
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> QueuedTransaction:
         self.taken.append((txn, answered))
         return QueuedTransaction(txn, answered)
+
+    def held(self, key: bytes) -> OrderedValue:
+        return self.rows.get(key, NO_ROW)
 
     def withdraw(self, _: QueuedTransaction) -> bool:
         return self.withdrawable
@@ -65,23 +78,20 @@ class FakeDriver:
         self.claimed: list[bytes] = []
         self.silent = False
         self.fails = False
+        self.too_long: set[bytes] = set()
 
     def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
         assert not use_cache
         found = self.here.get(key)
         return ReadResult(committed=found, source=Source.LOCAL) if found is not None else None
 
-    def read(self, key: bytes, _: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
-        if self.fails:
-            answered(ReadFailed(reason="no quorum"))
-        elif not self.silent:
-            answered(ReadResult(committed=self.truth.get(key), source=Source.QUORUM))
-
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         assert write.value == OWNED
         self.claimed.append(write.key)
         if self.fails:
             answered(ConsensusFailed(reason="no quorum"))
+        elif write.key in self.too_long:
+            answered(ExpectedValueDoesNotMatch(committed=prop(b"long", mutable=True), path=Path.SLOW))
         elif not self.silent:
             held = self.truth.setdefault(write.key, MARK)
             answered(Committed(proposal=held, mine=held is MARK, path=Path.FAST, previous=None))
@@ -116,39 +126,69 @@ def test_a_key_that_is_marked_here_is_not_claimed() -> None:
     assert (door.driver.claimed, len(door.engine.taken)) == ([], 1)
 
 
-def test_several_keys_are_read_before_any_is_claimed() -> None:
-    door = Door()
-    door.driver.truth[b"register"] = prop(b"1", mutable=True)
-    door.run(b"fresh", b"register")
-    assert door.driver.claimed == []
-    assert door.told == [WrongEngine(keys=(b"register",))]
-
-
-def test_several_free_keys_are_claimed() -> None:
+def test_several_keys_are_claimed_at_once() -> None:
     door = Door()
     door.driver.truth[b"b"] = MARK
     door.run(b"a", b"b", b"c")
-    assert sorted(door.driver.claimed) == [b"a", b"c"]
-    assert len(door.engine.taken) == 1
+    assert sorted(door.driver.claimed) == [b"a", b"b", b"c"]
+    assert door.engine.taken[0][0].imports == ()
 
 
-def test_a_key_that_a_write_took_first_belongs_to_the_other_engine() -> None:
+def test_what_a_key_held_is_imported_until_there_is_a_row() -> None:
     door = Door()
-    door.driver.truth[b"k"] = prop(b"1", mutable=True)
+    held = OrderedValue(value=b"v", version=4, expiry=Expiry(ttl_ms=9, since=3))
+    door.driver.truth[b"k"] = prop(mark_of(shown(held)))
     door.run(b"k")
-    assert door.told == [WrongEngine(keys=(b"k",))]
+    door.run(b"k")
+    assert [txn.imports for txn, _ in door.engine.taken] == [(Import(key=b"k", held=held),)] * 2
+    door.engine.rows[b"k"] = OrderedValue(value=None, version=5)
+    door.run(b"k")
+    assert door.engine.taken[2][0].imports == (), "a deletion leaves a row"
+
+
+def test_a_reserved_name_is_imported_as_it_is_for_ever() -> None:
+    door = Door()
+    door.driver.here[b"k"] = prop(b"ada", version=2)
+    door.run(b"k")
+    assert door.driver.claimed == []
+    assert door.engine.taken[0][0].imports == (
+        Import(key=b"k", held=OrderedValue(value=b"ada", version=2, immutable=True)),
+    )
+
+
+def test_what_does_not_fit_is_imported_first() -> None:
+    door = Door()
+    keys = [b"%d" % i for i in range(5)]
+    for key in keys:
+        door.driver.here[key] = prop(mark_of(shown(OrderedValue(value=bytes(60_000), version=1))))
+    door.run(*keys)
+    names = []
+    while not door.told:
+        txn, answered = door.engine.taken.pop()
+        names.append([each.key for each in txn.imports])
+        answered(DONE)
+    assert names == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
+
+
+def test_values_that_are_too_long_are_named() -> None:
+    door = Door()
+    door.driver.here[b"name"] = prop(bytes(MAX_MOVED_BYTES + 1))
+    door.run(b"name")
+    assert door.told == [WrongEngine(keys=(b"name",))]
+    door.driver.too_long.add(b"k")
+    door.run(b"k")
+    assert door.told[1] == WrongEngine(keys=(b"k",))
     assert door.engine.taken == []
 
 
-@pytest.mark.parametrize(("keys", "claims"), [((b"k",), True), ((b"a", b"b"), False)])
-def test_without_a_quorum_nothing_is_begun(keys: tuple[bytes, ...], claims: bool) -> None:
+@pytest.mark.parametrize("keys", [(b"k",), (b"a", b"b")])
+def test_without_a_quorum_nothing_is_begun(keys: tuple[bytes, ...]) -> None:
     door = Door()
     door.driver.fails = True
     door.run(*keys)
     (outcome,) = door.told
     assert isinstance(outcome, TxnRefused)
-    assert outcome.reason.startswith(ENGINES_UNKNOWN)
-    assert (MAY_BE_CLAIMED in outcome.reason) == claims
+    assert outcome.reason.startswith(UNCLAIMED)
     assert door.pending.count == 0
 
 
@@ -183,7 +223,7 @@ def test_too_many_are_refused_and_counted() -> None:
 
 
 def test_values_of_transactions_are_told_from_others() -> None:
-    assert is_of_transactions(shown(b"v"))
+    assert is_of_transactions(shown(OrderedValue(value=b"v", version=3)))
     assert not is_of_transactions(prop(b"v", mutable=True))
     assert is_owned(MARK)
     assert not is_owned(prop(OWNED, mutable=True)), "a value that a client wrote"

@@ -129,7 +129,7 @@ def test_others_learn_a_slow_decision_from_a_coordinator_that_dies_before_it_cou
     assert all(each.is_committed for each in held.values())
     cluster.run(3000)
     assert all(isinstance(outcome, Executed) for outcome in told)
-    assert cluster.nodes[3].engine.value(b"k") == b"3"
+    assert cluster.nodes[3].engine.held(b"k").value == b"3"
 
 
 # The rules of votes that were told, each broken: the story that is about it must notice.

@@ -206,6 +206,8 @@ def test_a_write_is_found_with_the_version_it_has_in_its_fold(handed_over: bool)
 @pytest.mark.parametrize(
     ("floor", "lineage", "alone", "handed_over"),
     [
+        (12, (settled(9),), ABSENT, ABSENT),
+        (13, (), ABSENT, ABSENT),
         (9, (), ABSENT, ABSENT),
         (8, (settled(9),), ABSENT, ABSENT),
         (6, (settled(9, ProposalId(B, 1), ProposalId(B, 2)),), ABSENT, ABSENT),
@@ -217,6 +219,8 @@ def test_a_write_is_found_with_the_version_it_has_in_its_fold(handed_over: bool)
         (5, (settled(6),), ABSENT, UNKNOWN),
     ],
     ids=[
+        "the newest is the floor: nothing is decided above it",
+        "the floor was seen at another replica",
         "the newest is on top of the floor",
         "one more",
         "a fold before it",

@@ -1,5 +1,7 @@
+import pytest
+
 from epoxy.protocol.placement import envoys
-from epoxy.protocol.placement.balance import Excess, excesses
+from epoxy.protocol.placement.balance import Excess, excesses, outdated
 from epoxy.store.memory import MemoryStore
 from tests.protocol.placement.bench import NOW_MS, POOL, connect, crowd, envoy, hello, set_slots
 
@@ -38,3 +40,34 @@ def test_shares_are_by_weight() -> None:
     assert excesses(store.newest(), POOL, 1, 100) == []
     set_slots(store, "small", 30)
     assert [each.envoy_key for each in excesses(store.newest(), POOL, 1, 100)] == ["small"]
+
+
+@pytest.mark.parametrize(
+    ("new", "newer", "limit", "found"),
+    [
+        (6, 1, 100, [Excess(9, "old")]),
+        (0, 0, 100, [Excess(10, "old"), Excess(3, "older")]),
+        (0, 0, 4, [Excess(4, "old"), Excess(3, "older")]),
+        (8, 8, 100, []),
+    ],
+)
+def test_actors_of_lower_versions_may_move_as_far_as_the_highest_has_room(
+    new: int, newer: int, limit: int, found: list[Excess]
+) -> None:
+    store = MemoryStore()
+    rows = (("old", 1, 0, 10), ("older", 0, 0, 3), ("new", 2, 8, new), ("newer", 2, 8, newer))
+    for key, version, capacity, slots in rows:
+        connect(store, hello(key, version=version, capacity=capacity))
+        set_slots(store, key, slots)
+    assert outdated(store.newest(), POOL, NOW_MS, limit) == found
+
+
+def test_envoys_that_are_silent_or_draining_count_for_nothing_in_an_upgrade() -> None:
+    store = MemoryStore()
+    connect(store, hello("old", version=1))
+    connect(store, hello("new", version=2))
+    set_slots(store, "old", 5)
+    assert outdated(store.newest(), POOL, NOW_MS, 100) == [Excess(5, "old")]
+    assert outdated(store.newest(), POOL, NOW_MS + 1, 100) == [], "its last ping is too old"
+    drain(store, "old")
+    assert outdated(store.newest(), POOL, NOW_MS, 100) == [], "it is being emptied already"

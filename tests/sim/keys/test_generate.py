@@ -6,7 +6,7 @@ import pytest
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
-from epoxy_sim.keys.generate import EPISODES, HOT, SIZES, WORKLOADS, generate
+from epoxy_sim.keys.generate import EPISODES, HOT, LENT, LENT_ASKS, SIZES, WORKLOADS, generate
 from epoxy_sim.keys.plan import OF_CHANGES, OF_COPIES, Ask, FaultKind, Plan
 from epoxy_sim.keys.plans.disk_copies import has_disk_copies
 from tests.sim.elsewhere import printed
@@ -61,12 +61,13 @@ def test_the_episodes_name_every_fault() -> None:
 @both
 def test_every_ask_and_every_read_comes_up(workload: str) -> None:
     steps = [step for plan in plans(workload) for client in plan.clients for step in client.steps]
-    assert {step.ask for step in steps} == set(WORKLOADS[workload])
+    lent = {ask for asks in LENT_ASKS.values() for ask in asks} if workload in LENT else set()
+    assert {step.ask for step in steps} == {*WORKLOADS[workload], *lent}
     assert {step.consistency for step in steps if step.ask is Ask.READ} == set(Consistency)
 
 
 def test_the_mutable_workload_asks_for_everything() -> None:
-    assert set(WORKLOADS["mutable"]) == set(Ask)
+    assert {*WORKLOADS["mutable"], *(ask for asks in LENT_ASKS.values() for ask in asks)} == set(Ask)
 
 
 def test_two_clients_ask_for_one_value_now_and_then() -> None:
@@ -152,3 +153,17 @@ def test_an_unknown_workload_fails_loudly() -> None:
     for seed in (0, 3):
         with pytest.raises(KeyError):
             generate(seed, "no such workload")
+
+
+def test_some_plans_create_lend_keep_and_touch() -> None:
+    asks = {
+        workload: {
+            step.ask
+            for seed in range(first, 210, 7)
+            for client in generate(seed, workload).clients
+            for step in client.steps
+        }
+        for workload, first in (("mutable", 2), ("hot", 0))
+    }
+    assert all({Ask.CREATE, Ask.LEND, Ask.KEEP, Ask.TOUCH} <= drawn for drawn in asks.values())
+    assert Ask.TOUCH not in {step.ask for client in generate(3, "mutable").clients for step in client.steps}

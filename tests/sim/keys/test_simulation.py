@@ -268,8 +268,8 @@ def test_a_client_that_is_never_done_is_no_life() -> None:
 def test_a_checker_that_does_not_decide_fails_the_run() -> None:
     real = linearizability.check
 
-    def hurried(operations: list[history.Operation]) -> list[linearizability.Verdict]:
-        return real(operations, limit=0)
+    def hurried(operations: list[history.Operation], **known: Any) -> list[linearizability.Verdict]:
+        return real(operations, limit=0, **known)
 
     with applied((Patch(linearizability, "check", hurried),)):
         report = run(plan_of(clients=(RESERVE,)))

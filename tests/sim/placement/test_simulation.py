@@ -1,48 +1,72 @@
 """Actors and envoys in virtual time: promises hold, a run is a function of its seed, and planted faults are seen."""
 
 import pytest
+from msgspec.structs import replace
 
-from epoxy.model.actors import Start
+from epoxy.model.envoy_messages import Start
 from epoxy.protocol.placement.records import EnvoyPool
 from epoxy_sim.placement.campaign import PlacementSetup
+from epoxy_sim.placement.envoy import SimEnvoy
 from epoxy_sim.placement.generate import generate
 from epoxy_sim.placement.judge import ActorJudge
-from epoxy_sim.placement.mutants import MUTANTS
 from epoxy_sim.placement.plan import AskKind
-from epoxy_sim.placement.simulation import run
+from epoxy_sim.placement.process import WAKE_US, Standstill
+from epoxy_sim.placement.simulation import PlacementSimulation, run
+from epoxy_sim.placement.state_mutants import MUTANTS
 from epoxy_sim.placement.trace_format import condense, describe
 from epoxy_sim.simulation import Violation
 
 CAUGHT = {
-    "rows-stay": ("never-visible", 0),
-    "surplus-stays": ("ring", 3),
-    "expire-unseeing": ("one-runner", 293),
-    "no-fence": ("one-runner", 218),
-    "no-reservation": ("one-owner", 0),
-    "everybody-hosts": ("one-creation", 0),
-    "same-id": ("one-creation", 6),
-    "answer-at-once": ("one-creation", 116),
+    "surplus-stays": ("never-visible", 3),
+    "rows-stay": ("ring", 0),
+    "no-reservation": ("one-actor", 0),
+    "everybody-hosts": ("liveness", 1),
+    "no-fence": ("one-runner", 208),
     "slot-kept": ("slots", 0),
     "slot-twice": ("slots", 1),
-    "moved-at-once": ("one-runner", 108),
-    "failed-is-over": ("one-actor", 4),
+    "same-id": ("undead", 6),
+    "failed-is-over": ("one-actor", 1),
+    "moved-at-once": ("one-runner", 25),
+    "nobody-waits": ("liveness", 2),
     "lost-forgotten": ("liveness", 4),
-    "nobody-waits": ("liveness", 4),
-    "not-told-again": ("liveness", 14),
+    "not-told-again": ("liveness", 7),
     "no-sweep": ("liveness", 0),
-    "ping-when-quiet": ("interrupted", 0),
-    "no-lost-timeout": ("liveness", 5),
-    "lease-kept": ("liveness", 74),
-    "wall-clock": ("liveness", 36),
-    "namespaces-share": ("liveness", 4),
-    "forgiven-at-start": ("back-off", 0),
-    "successor-at-once": ("one-runner", 35),
-    "start-beside": ("one-runner", 632),
-    "goodbye-first": ("one-runner", 322),
-    "any-process": ("one-runner", 5),
-    "lost-is-definite": ("definite", 408),
-    "failed-is-refused": ("definite", 0),
+    "ping-when-quiet": ("interrupted", 2),
+    "no-lost-timeout": ("liveness", 0),
+    "lease-kept": ("liveness", 12),
+    "namespaces-share": ("liveness", 2),
+    "forgiven-at-start": ("back-off", 15),
+    "any-process": ("one-runner", 1),
+    "lost-is-definite": ("definite", 85),
+    "failed-is-refused": ("definite", 2),
+    "no-watchdog": ("one-runner", 29),
+    "no-raise": ("one-writer", 12),
+    "reply-at-once": ("too-soon", 2),
+    "not-undone": ("not-undone", 2),
+    "no-kept-answers": ("doubled", 7),
+    "lease-for-ever": ("lease", 6),
+    "local-lease": ("one-runner", 26),
+    "not-re-homed": ("undead", 19),
+    "refused-dropped": ("drained", 19),
+    "wall-clock": ("liveness", 10),
 }
+
+RARE = {
+    "alarm-lost",
+    "answer-at-once",
+    "expire-unseeing",
+    "goodbye-first",
+    "lease-from-answer",
+    "no-deadline",
+    "no-epoch",
+    "not-buried",
+    "not-fenced",
+    "save-over",
+    "start-beside",
+    "successor-at-once",
+}
+"""Not found among the first seeds, all that a test can afford; `epoxy sim placement --mutant NAME` searches on.
+A fault that is rarely found is weakly judged; docs/testing.md says so of each."""
 
 
 @pytest.mark.parametrize("chunk", range(4))
@@ -63,6 +87,7 @@ def test_runs_have_everything_in_them() -> None:
     assert {"found", "exists", "missing", "unknown"} <= answers.keys()
     assert {"call-responded", "call-unavailable", "call-unknown"} <= answers.keys()
     assert {"kill-envoy", "cut-envoy", "drain-envoy", "fail-actors", "twin-envoy", "crash", "partition"} <= faults
+    assert {"stop-envoy", "block-envoy", "suspend-envoy", "watchdog"} <= faults
 
 
 def test_a_destroy_whose_outcome_is_unknown_may_come_late() -> None:
@@ -88,7 +113,8 @@ def test_a_run_is_a_function_of_its_seed() -> None:
 
 
 def test_every_planted_fault_has_its_story() -> None:
-    assert set(CAUGHT) == set(MUTANTS)
+    assert set(CAUGHT) | RARE == set(MUTANTS)
+    assert not set(CAUGHT) & RARE
 
 
 @pytest.mark.pure("a fault is planted in the sources")
@@ -107,9 +133,9 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 def test_a_failure_is_shrunk_to_a_short_story() -> None:
     setup = PlacementSetup(mutant="moved-at-once")
     with setup.planted():
-        shrunk = setup.shrink(generate(108), "one-runner")
+        shrunk = setup.shrink(generate(25), "one-runner")
     assert shrunk.report.failure is not None
-    assert len(shrunk.report.plan.steps) == 1
+    assert len(shrunk.report.plan.steps) <= 3
     assert shrunk.report.plan.size < generate(4).size
     told = describe(shrunk.report.plan)
     assert any("get-or-create" in line or AskKind.CREATE.value in line for line in told)
@@ -131,6 +157,14 @@ def test_two_actors_of_a_name_need_a_destroy_between_them() -> None:
         told(judge, 40, 50, 1)
 
 
+def test_what_was_destroyed_stays_so() -> None:
+    judge = ActorJudge(EnvoyPool("n", "p"))
+    told(judge, 0, 10, 1)
+    judge.destroyed(bytes((1, 1)) + bytes(15) + b"\0\1", 20)
+    with pytest.raises(Violation, match="undead"):
+        told(judge, 30, 40, 1)
+
+
 def test_a_destroy_that_was_never_answered_may_still_happen() -> None:
     judge = ActorJudge(EnvoyPool("n", "p"))
     judge.destroying(0, 5)
@@ -138,20 +172,46 @@ def test_a_destroy_that_was_never_answered_may_still_happen() -> None:
     told(judge, 30, 40, 2)
 
 
-def test_one_owner_one_creation_one_runner() -> None:
+def test_one_creation_one_runner() -> None:
     judge = ActorJudge(EnvoyPool("n", "p"))
     told(judge, 0, 10, 1, created=True)
     with pytest.raises(Violation, match="one-creation"):
         told(judge, 20, 30, 1, created=True)
-    with pytest.raises(Violation, match="one-owner"):
-        judge.told(0, 40, 50, bytes(17) + b"\0\2", created=False)
-    judge.runs(start("a"), "e1#1")
+    first, second = envoy(0), envoy(1)
+    began = start("a")
+    judge.runs(began, first)
     for another in (start("a"), start("b"), start("a", generation=2)):
         with pytest.raises(Violation, match="one-runner"):
-            judge.runs(another, "e2#2")
-    judge.stops(start("a"))
-    judge.runs(start("a"), "e2#3")
-    assert judge.runner("a") == "e2"
+            judge.runs(another, second)
+    judge.stops(began)
+    judge.runs(start("a"), second)
+    assert judge.runner("a") == "e1-1"
+
+
+def test_a_runner_that_is_stopped_may_take_one_more_step() -> None:
+    judge, first, second = ActorJudge(EnvoyPool("n", "p")), envoy(0), envoy(1)
+    began = start("a")
+    judge.runs(began, first)
+    first.process.stand_still(Standstill.STOP, 1_000)
+    judge.runs(start("a", generation=2), second)
+    first.world.run_until(lambda: first.process.still is None, 1_000)
+    judge.step(began, first)
+    first.world.now_us += 2 * WAKE_US
+    with pytest.raises(Violation, match="one-runner"):
+        judge.step(began, first)
+
+
+def test_code_that_blocks_its_event_loop_runs() -> None:
+    judge, first, second = ActorJudge(EnvoyPool("n", "p")), envoy(0), envoy(1)
+    judge.runs(start("a"), first)
+    first.process.stand_still(Standstill.BLOCK, 1_000)
+    with pytest.raises(Violation, match="one-runner"):
+        judge.runs(start("a", generation=2), second)
+
+
+def envoy(number: int) -> SimEnvoy:
+    played = PlacementSimulation(replace(generate(7), envoys=(1, 1), rates=(1.0, 1.0)), tracing=False)
+    return played.envoys[number]
 
 
 def start(actor_id: str, generation: int = 1) -> Start:
@@ -161,9 +221,9 @@ def start(actor_id: str, generation: int = 1) -> Start:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_what_ran_is_not_denied(order: tuple[int, int]) -> None:
     judge = ActorJudge(EnvoyPool("n", "p"))
-    judge.ran(b"1")
-    judge.refused(b"2")
+    judge.ran("1")
+    judge.refused("2")
     said = (judge.ran, judge.refused)
-    said[order[0]](b"3")
+    said[order[0]]("3")
     with pytest.raises(Violation, match="definite"):
-        said[order[1]](b"3")
+        said[order[1]]("3")

@@ -223,7 +223,7 @@ GET = Txn(then=(Get(key=b"k"),))
 
 
 def told(*values: bytes | None) -> Executed:
-    return Executed(succeeded=True, seen=(), done=tuple(Done(value=value) for value in values), found=())
+    return Executed(succeeded=True, done=tuple(Done(value=value, version=1) for value in values))
 
 
 def asked(number: int, txn: Txn, invoked: int, returned: int, result: Executed) -> Asked:

@@ -196,7 +196,7 @@ def test_history_lives_as_long_as_somebody_reads_it() -> None:
 
 
 def undo_records() -> int:
-    return sum(isinstance(thing, UndoRecord) for thing in gc.get_objects())
+    return sum(type(thing) is UndoRecord for thing in gc.get_objects())
 
 
 # Generations.

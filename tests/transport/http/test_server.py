@@ -241,3 +241,31 @@ def test_a_handler_that_fails_fails_one_request() -> None:
         assert [str(report) for report in reports] == ["planted"]
 
     with_server(handler, test)
+
+
+@pytest.mark.parametrize("leave", ["close", "half"])
+def test_a_handler_is_told_once_when_its_client_leaves(leave: str) -> None:
+    """Before the answer: of a half-closed connection the answer still arrives."""
+    keeper, told = Keeper(), list[str]()
+
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
+        client.send(put(b"/one", b"1") + put(b"/two", b"2"))
+        await until(lambda: len(keeper.exchanges) == 2)
+        first, second = keeper.exchanges
+        first.when_client_leaves(lambda: told.append("first"))
+        second.when_client_leaves(lambda: told.append("second"))
+        if leave == "half":
+            client.writer.write_eof()
+        else:
+            client.writer.transport.abort()
+        await until(lambda: told == ["first", "second"])
+        first.respond(200, b"a")
+        second.respond(200, b"b")
+        if leave == "half":
+            assert bodies(await client.reader.read()) == [b"a", b"b"]
+        late = list[str]()
+        second.when_client_leaves(lambda: late.append("at once"))
+        assert (told, late) == (["first", "second"], ["at once"])
+
+    with_server(keeper, test)

@@ -22,11 +22,14 @@ class Echo:
         self.socket = socket
         self.ended = asyncio.Event()
 
-    def heard(self, message: bytes) -> None:
+    def heard(self, message: bytes, *, text: bool) -> None:
         if message == b"go":
             self.socket.close("as you wish")
         else:
-            self.socket.send(message)
+            self.socket.send(message, text=text)
+
+    def drained(self) -> None:
+        pass
 
     def lost(self) -> None:
         assert not self.ended.is_set()
@@ -96,6 +99,49 @@ def test_the_connection_is_no_longer_the_doors() -> None:
             server.connections.sweep(1e9)
             await client.send("y")
             assert await client.recv() == "y"
+
+    run(story)
+
+
+def test_binary_messages_stay_binary_and_text_stays_text() -> None:
+    async def story(server: SocketServer) -> None:
+        async with server.connect() as client:
+            words: list[str | bytes] = ["text", b"\xff\x00", "", b""]
+            for word in words:
+                await client.send(word)
+            await client.send([b"frag", b"ment", b"ed"])
+            assert [await client.recv() for _ in range(5)] == [*words, b"fragmented"]
+
+    run(story)
+
+
+def test_a_listener_that_pauses_hears_the_rest_when_it_goes_on() -> None:
+    class Slow(Echo):
+        heard_so_far: list[bytes]
+
+        def heard(self, message: bytes, *, text: bool) -> None:  # noqa: ARG002
+            self.heard_so_far.append(message)
+            self.socket.pause_reading()
+
+    async def story(server: SocketServer) -> None:
+        slow: list[Slow] = []
+
+        def listen(socket: WebSocket) -> Slow:
+            slow.append(Slow(socket))
+            slow[0].heard_so_far = []
+            return slow[0]
+
+        server.listen = listen  # type: ignore[method-assign]
+        async with server.connect() as client:
+            words = [bytes([number]) * 3 * websocket.SLICE_BYTES for number in range(5)]
+            for word in words:
+                await client.send(word)
+            for count in range(1, 6):
+                while len(slow[0].heard_so_far) < count:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
+                assert slow[0].heard_so_far == words[:count]
+                slow[0].socket.resume_reading()
 
     run(story)
 
@@ -253,7 +299,7 @@ def test_between_many_short_frames_others_have_their_turn(monkeypatch: pytest.Mo
     class Counting(Echo):
         heard_so_far = 0
 
-        def heard(self, message: bytes) -> None:  # noqa: ARG002
+        def heard(self, message: bytes, *, text: bool) -> None:  # noqa: ARG002
             self.heard_so_far += 1
 
     async def story(server: SocketServer) -> None:

@@ -303,14 +303,14 @@ def test_only_who_holds_the_secret_is_switched() -> None:
 def test_a_connection_that_does_not_ask_for_frames_gets_none() -> None:
     async def test(opened: RunningServer) -> None:
         for words in (
-            hello().request.replace(b"upgrade: epoxy-frames/4", b"upgrade: websocket"),
+            hello().request.replace(b"upgrade: epoxy-frames/5", b"upgrade: websocket"),
             hello().request.replace(b"upgrade", b"x"),
-            hello().request.replace(b"epoxy-frames/4", b"epoxy-frames"),
-            hello().request.replace(b"epoxy-frames/4", b"epoxy-frames/2"),
+            hello().request.replace(b"epoxy-frames/5", b"epoxy-frames"),
+            hello().request.replace(b"epoxy-frames/5", b"epoxy-frames/2"),
         ):
             answer = await opened.ask(words)
             assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"this address speaks epoxy-frames/4" in answer
+            assert b"this address speaks epoxy-frames/5" in answer
 
     with_server(endpoint(Replica()), test)
 

@@ -66,7 +66,7 @@ WELCOMES: dict[str, Callable[[PeerSession], bytes]] = {
     "no such page": lambda _: b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
     "another protocol": lambda _: b"SSH-2.0\r\n",
     "without end": lambda _: frames.SWITCHING + b"0" * 2000,
-    "another version": lambda session: frames.handshake_answer(session).replace(b"epoxy-frames/4", b"epoxy-frames/5"),
+    "another version": lambda session: frames.handshake_answer(session).replace(b"epoxy-frames/5", b"epoxy-frames/6"),
     "no proof": lambda session: frames.handshake_answer(session).partition(b",")[0] + b"\r\n\r\n",
     "no nonce": lambda _: frames.SWITCHING + b"\r\n\r\n",
     "another nonce": lambda session: frames.handshake_answer(session).replace(session.nonce.hex().encode(), b"00" * 16),

@@ -85,7 +85,7 @@ def test_the_handshake_and_the_frames_are_answered_as_the_page_says(monkeypatch:
 
     def respond(exchange: FrameExchange) -> None:
         asked.append((exchange.header, exchange.position, exchange.body))
-        exchange.respond(200, bytes.fromhex("03 00 01 03 00 00"), 412, recorded=True)
+        exchange.respond(200, bytes.fromhex("04 00 01 03 00 00"), 412, recorded=True)
 
     def switch(exchange: Exchange) -> None:
         signed = authenticator().verify(exchange)

@@ -30,7 +30,7 @@ from tests.transport.peers.pair import (
 
 # Whoever is there instead of the peer.
 
-FORGED = wire.encode_peer_response(wire.decode_peer_response(b"\x03\x00\x01\x01"))
+FORGED = wire.encode_peer_response(wire.decode_peer_response(b"\x04\x00\x01\x01"))
 IMPOSTORS = {
     "speaks something else": b"220 mail ready\r\n",
     "answers twice": b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n" * 3,

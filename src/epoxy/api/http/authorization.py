@@ -18,6 +18,9 @@ from epoxy.protocol.access.principal import Principal
 from epoxy.protocol.access.tokens import TOKEN_MARK
 
 BEARER = b"bearer "
+TOKEN_PROTOCOL = b"epoxy.bearer."
+"""Begins a subprotocol of a WebSocket that carries a token. It is never echoed."""
+
 CHALLENGE = (b"WWW-Authenticate", b"Bearer")
 
 MAX_KNOWN = 4096
@@ -50,6 +53,8 @@ class Authorization:
         if not route.needs_grant:
             return True
         shown = call.request.headers.get(b"authorization")
+        if shown is None and route.sockets:
+            shown = offered_token(call.request.headers)
         if route.signed and not (shown is not None and shown[: len(BEARER)].lower() == BEARER):
             return True
         if self._generation != self._access.generation:
@@ -72,7 +77,10 @@ class Authorization:
         return True
 
     def _again(self, call: ApiCall) -> Principal | None:
-        shown = call.request.headers.get(b"authorization")
+        headers = call.request.headers
+        shown = headers.get(b"authorization")
+        if shown is None and call.takes_sockets:
+            shown = offered_token(headers)
         return self._identify(shown if shown is not None else call.exchange.certificate_names)
 
     def _identify(self, evidence: bytes | tuple[str, ...]) -> Principal | None:
@@ -130,6 +138,15 @@ class Authorization:
             outcome=outcome,
             detail=detail,
         )
+
+
+def offered_token(headers: dict[bytes, bytes]) -> bytes | None:
+    """As `Authorization` has it, of a page's WebSocket: a browser sends no such header with it."""
+    for word in headers.get(b"sec-websocket-protocol", b"").split(b","):
+        protocol = word.strip()
+        if protocol.startswith(TOKEN_PROTOCOL):
+            return BEARER + protocol.removeprefix(TOKEN_PROTOCOL)
+    return None
 
 
 def asked_for(call: ApiCall, route: Route) -> str:

@@ -14,6 +14,7 @@ from epoxy.node.access.guesses import Guesses
 from epoxy.node.members.lifecycle import Lifecycle
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.protocol.access.principal import Principal
+from epoxy.runtime.admission import Caller
 
 
 class AccessInForce(Protocol):
@@ -50,6 +51,22 @@ class QuotasInForce(Protocol):
     ) -> Callable[[TxnOutcome], None]: ...
 
 
+class LeaseCounts(Protocol):
+    """`epoxy.node.keys.leases.Leases`."""
+
+    def remaining_ms(self, key: bytes, committed: Proposal) -> int | None: ...
+
+
+class SessionsInForce(Protocol):
+    """`epoxy.node.keys.sessions.Sessions`."""
+
+    def begin(self, ttl_ms: int, answered: Callable[[Outcome], None]) -> bytes: ...
+
+    def renew(self, session: bytes, answered: Callable[[Outcome], None]) -> None: ...
+
+    def end(self, session: bytes, answered: Callable[[Outcome], None]) -> None: ...
+
+
 class MembershipBackend(Protocol):
     @property
     def config(self) -> ClusterConfig: ...
@@ -81,6 +98,12 @@ class Backend(Protocol):
     def quotas(self) -> QuotasInForce: ...
 
     @property
+    def leases(self) -> LeaseCounts: ...
+
+    @property
+    def sessions(self) -> SessionsInForce: ...
+
+    @property
     def audit(self) -> AuditLog: ...
 
     @property
@@ -88,7 +111,7 @@ class Backend(Protocol):
 
     def datacenter_of(self, replica: int) -> str: ...
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+    def write(self, write: Write, answered: Callable[[Outcome], None], caller: Caller | None = None) -> None: ...
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 

@@ -27,7 +27,7 @@ RETRY_AFTER_MS = 1000
 """The longest pause between a proposer's own retries: after that, what was too much may be over."""
 
 RESULTS: Final = {
-    **dict.fromkeys(range(200, 300), "ok"),
+    **dict.fromkeys(range(200, 400), "ok"),
     **dict.fromkeys(range(400, 500), "invalid"),
     **dict.fromkeys(range(500, 600), "unavailable"),
     401: "unauthenticated",
@@ -63,6 +63,10 @@ class ApiCall:
         self._route = route
         self._observer = observer
         self._began = perf_counter()
+
+    @property
+    def takes_sockets(self) -> bool:
+        return self._route.sockets
 
     @property
     def wants_json(self) -> bool:
@@ -119,10 +123,14 @@ class ApiCall:
     def reject(self, rejected: BadRequest) -> None:
         self.fail(rejected.status, rejected.code, rejected.message)
 
-    def stream(self, content_type: bytes, headers: Sequence[Header]) -> Stream:
+    def stream(self, content_type: bytes, headers: Sequence[Header], status: int = 200) -> Stream:
         """Counted when it begins: how long it lasts is up to the client."""
+        self._count(status)
+        return self.exchange.stream(status, content_type=content_type, headers=headers)
+
+    def upgraded(self) -> None:
+        """The connection speaks another protocol: counted as answered."""
         self._count(200)
-        return self.exchange.stream(200, content_type=content_type, headers=headers)
 
     def _count(self, status: int) -> None:
         self._observer.request_handled(self._route.kind, RESULTS[status], perf_counter() - self._began)
@@ -142,7 +150,9 @@ def record(
     source: Source | UnsetType = UNSET,
     previous: ReplacedValue | UnsetType | None = UNSET,
     first_version: int | UnsetType = UNSET,
+    remaining_ms: int | None = None,
 ) -> KeyRecord:
+    expiry = committed.expiry
     return KeyRecord(
         key=quoted(key),
         value=as_text(committed.value),
@@ -155,5 +165,9 @@ def record(
         source=source,
         previous=previous,
         first_version=first_version,
+        ttl=expiry.ttl_ms if expiry is not None and expiry.ttl_ms else UNSET,
+        remaining=remaining_ms if remaining_ms is not None else UNSET,
+        since=expiry.since if expiry is not None else UNSET,
+        session=expiry.session.hex() if expiry is not None and expiry.session else UNSET,
         engine="transactions" if is_of_transactions(committed) else UNSET,
     )

@@ -10,7 +10,7 @@ import msgspec
 from epoxy.codec import json_text
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import CodecError, InvalidRequest
-from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.model.records import MAX_KEY_BYTES, SESSION_ID_BYTES
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response import JSON
 
@@ -22,6 +22,7 @@ SHOWN_BYTES = 64
 BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 DIGITS = re.compile(rb"[0-9]{1,20}")
 SIGNED = re.compile(rb"-?[0-9]{1,20}")
+SESSION = re.compile(rb"[0-9a-f]{%d}" % (2 * SESSION_ID_BYTES))
 
 Parameters = Mapping[bytes, bytes]
 NO_PARAMETERS: Parameters = {}
@@ -102,6 +103,14 @@ def number(given: Parameters, name: bytes, *, low: int, high: int) -> int | None
     if value is None or not low <= value <= high:
         raise BadRequest(400, "bad_parameter", f"{name.decode()} is a number from {low} to {high}, not '{shown(text)}'")
     return value
+
+
+def session_of(text: bytes) -> bytes:
+    """The id of a session, as it is shown to clients."""
+    if not SESSION.fullmatch(text):
+        words = f"the id of a session has {2 * SESSION_ID_BYTES} hexadecimal digits, not '{shown(text)}'"
+        raise BadRequest(400, "bad_parameter", words)
+    return bytes.fromhex(text.decode())
 
 
 def fragment(given: Parameters, name: bytes) -> bytes:

@@ -6,10 +6,12 @@ from functools import lru_cache
 from typing import assert_never
 from urllib.parse import quote_from_bytes
 
+from epoxy.api.http.backend import LeaseCounts
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Header, error_header, record
 from epoxy.codec.txn_json import as_text
 from epoxy.model.access import MAX_GRANTS
 from epoxy.model.api import KeyConflict, Problem, ReplacedValue
+from epoxy.model.marks import is_owned
 from epoxy.model.records import Proposal
 from epoxy.model.writes import (
     Committed,
@@ -25,9 +27,10 @@ from epoxy.model.writes import (
     ReadResult,
     Refused,
     Source,
+    Unchanged,
     VersionMismatch,
 )
-from epoxy.node.txn.transactions import is_of_transactions, is_owned
+from epoxy.node.txn.transactions import is_of_transactions
 from epoxy.protocol.access.principal import Principal
 from epoxy.transport.http.header_memo import EVERYWHERE
 
@@ -69,18 +72,34 @@ def about(committed: Proposal) -> tuple[Header, ...]:
     return (*told, OF_TRANSACTIONS) if is_of_transactions(committed) else told
 
 
-def answer_read(call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
+def ttl_header(leases: LeaseCounts, key: bytes, committed: Proposal) -> tuple[Header, ...]:
+    """What is left of its time to live, if it has one."""
+    remaining_ms = leases.remaining_ms(key, committed) if committed.expiry is not None else None
+    return () if remaining_ms is None else ((b"Epoxy-Ttl", b"%d" % remaining_ms),)
+
+
+def stays(outcome: ReadResult) -> bool:
+    """Whether this answer is the same for ever, so that the next one need not ask: of a reserved name only. What can be
+    overwritten, or expire, is looked up each time."""
+    return outcome.committed is not None and not outcome.committed.mutable and outcome.source in HERE
+
+
+def answer_read(leases: LeaseCounts, call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
     match outcome:
         case ReadResult():
             committed = outcome.committed
-            headers = (SOURCES[outcome.source], OPAQUE) + (about(committed) if committed is not None else ())
+            headers: tuple[Header, ...] = (SOURCES[outcome.source], OPAQUE)
+            if committed is not None:
+                headers += about(committed)
+                if committed.expiry is not None:
+                    headers += ttl_header(leases, key, committed)
             if committed is None or committed.value is None:
                 call.fail(404, "not_found", "no value is committed under this key", headers=headers)
             elif call.wants_json:
-                call.json(200, record(key, committed, source=outcome.source), headers)
+                left = leases.remaining_ms(key, committed)
+                call.json(200, record(key, committed, source=outcome.source, remaining_ms=left), headers)
             else:
-                stays = not committed.mutable and outcome.source in HERE
-                lasting = addresses(call.principal) if stays else ()
+                lasting = addresses(call.principal) if stays(outcome) else ()
                 call.answer(200, committed.value, headers=headers, lasting=lasting)
         case ReadFailed():
             call.fail(503, "read_failed", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
@@ -90,55 +109,69 @@ def answer_read(call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
             assert_never(outcome)
 
 
-def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
+def answer_write(leases: LeaseCounts, call: ApiCall, key: bytes, outcome: Outcome) -> None:
     match outcome:
         case Committed():
-            answer_committed(call, key, outcome)
+            answer_committed(leases, call, key, outcome)
         case ExpectedValueDoesNotMatch():
-            answer_conflict(call, key, outcome, "taken", "the name is held by another value")
+            answer_conflict(leases, call, key, outcome, "taken", "the name is held by another value")
         case VersionMismatch():
-            answer_conflict(call, key, outcome, "version_mismatch", "if_version is not the committed version")
+            answer_conflict(leases, call, key, outcome, "version_mismatch", "if_version is not the committed version")
         case ImmutableKey() if is_owned(outcome.committed):
             error = Problem(
-                code="wrong_engine", message="the key belongs to transactions: POST /v2/txn, `epoxy txn`", definite=True
+                code="wrong_engine",
+                message="the key was used in a transaction, and cannot be reserved any more; mode=put works",
+                definite=True,
             )
             call.json(409, KeyConflict(error=error, committed=None), (error_header("wrong_engine"),))
         case ImmutableKey():
-            answer_conflict(call, key, outcome, "immutable", "the name is reserved, for ever")
+            answer_conflict(leases, call, key, outcome, "immutable", "the name is reserved, for ever")
         case NothingToDelete():
             headers = write_headers(outcome.committed, outcome.path, mine=False)
-            call.fail(404, "not_found", "there is nothing to delete under this key", headers=headers)
+            call.fail(404, "not_found", "there is nothing under this key", headers=headers)
         case NotAnInteger():
-            answer_conflict(call, key, outcome, "not_an_integer", outcome.reason)
-        case Refused() if outcome.no_quorum:
-            call.fail(503, "no_quorum", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
+            answer_conflict(leases, call, key, outcome, "not_an_integer", outcome.reason)
         case Refused():
-            call.overloaded(f"turned away: {outcome.reason}")
+            answer_refused(call, outcome)
         case ConsensusFailed():
             message = f"the outcome is unknown: {outcome.reason}. The write may have taken effect, or may still"
             call.fail(503, "consensus_failed", message, definite=False)
+        case Unchanged():
+            raise AssertionError(f"no command was sent: {outcome}")
         case _:
             assert_never(outcome)
 
 
-def answer_committed(call: ApiCall, key: bytes, outcome: Committed) -> None:
+def answer_refused(call: ApiCall, outcome: Refused) -> None:
+    if outcome.no_session:
+        error = Problem(code="no_session", message=outcome.reason, definite=True)
+        call.json(409, KeyConflict(error=error, committed=None), (error_header("no_session"),))
+    elif outcome.no_quorum:
+        call.fail(503, "no_quorum", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
+    else:
+        call.overloaded(f"turned away: {outcome.reason}")
+
+
+def answer_committed(leases: LeaseCounts, call: ApiCall, key: bytes, outcome: Committed, *, made: bool = False) -> None:
+    """`made`: by its condition it made the key, also if what was there before is not known any more."""
     proposal = outcome.proposal
-    status = 201 if outcome.mine and made_a_key(outcome) else 200
-    headers = write_headers(proposal, outcome.path, mine=outcome.mine)
+    status = 201 if made or (outcome.mine and made_a_key(outcome)) else 200
+    headers = write_headers(proposal, outcome.path, mine=outcome.mine, more=ttl_header(leases, key, proposal))
     if call.wants_json:
-        call.json(status, record(key, proposal, mine=outcome.mine, path=outcome.path), headers)
+        left = leases.remaining_ms(key, proposal)
+        call.json(status, record(key, proposal, mine=outcome.mine, path=outcome.path, remaining_ms=left), headers)
     else:
         call.answer(status, headers=headers)
 
 
-def answer_replacing(call: ApiCall, key: bytes, outcome: Outcome) -> None:
+def answer_replacing(leases: LeaseCounts, call: ApiCall, key: bytes, outcome: Outcome) -> None:
     """Of a write that is `returning`: with what was there before."""
     if not isinstance(outcome, Committed):
-        answer_write(call, key, outcome)
+        answer_write(leases, call, key, outcome)
         return
     proposal, previous = outcome.proposal, outcome.previous
     status = 201 if made_a_key(outcome) else 200
-    headers = (OPAQUE, *write_headers(proposal, outcome.path, mine=True))
+    headers = (OPAQUE, *write_headers(proposal, outcome.path, mine=True), *ttl_header(leases, key, proposal))
     was = previous.value if previous is not None else None
     if previous is not None and was is not None:
         headers = (*headers, (b"Epoxy-Previous-Version", b"%d" % previous.version))
@@ -151,13 +184,23 @@ def answer_replacing(call: ApiCall, key: bytes, outcome: Outcome) -> None:
         call.answer(status, was or b"", headers=headers)
 
 
-def answer_sum(call: ApiCall, key: bytes, outcome: Outcome) -> None:
+def answer_creation(leases: LeaseCounts, call: ApiCall, key: bytes, outcome: Outcome) -> None:
+    """Of a write that is `if_absent`: a value that is there may end, and is not a name that is taken."""
+    if isinstance(outcome, ExpectedValueDoesNotMatch):
+        answer_conflict(leases, call, key, outcome, "exists", "the key has a value")
+    elif isinstance(outcome, Committed):
+        answer_committed(leases, call, key, outcome, made=True)
+    else:
+        answer_write(leases, call, key, outcome)
+
+
+def answer_sum(leases: LeaseCounts, call: ApiCall, key: bytes, outcome: Outcome) -> None:
     """Of a write that adds: with what it came to."""
     if not isinstance(outcome, Committed) or call.wants_json:
-        answer_write(call, key, outcome)
+        answer_write(leases, call, key, outcome)
         return
     proposal = outcome.proposal
-    headers = write_headers(proposal, outcome.path, mine=True)
+    headers = write_headers(proposal, outcome.path, mine=True, more=ttl_header(leases, key, proposal))
     call.answer(201 if made_a_key(outcome) else 200, proposal.value or b"", headers=(OPAQUE, *headers))
 
 
@@ -173,6 +216,7 @@ def made_a_key(outcome: Committed) -> bool:
 
 
 def answer_conflict(
+    leases: LeaseCounts,
     call: ApiCall,
     key: bytes,
     outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NotAnInteger,
@@ -182,13 +226,20 @@ def answer_conflict(
     """The body is what is committed, as it is or in JSON."""
     committed = outcome.committed
     headers = (error_header(code), OPAQUE, *write_headers(committed, outcome.path, mine=False))
+    if committed is not None:
+        headers = (*headers, *ttl_header(leases, key, committed))
     if call.wants_json:
-        there = record(key, committed) if committed is not None else None
+        there = None
+        if committed is not None:
+            there = record(key, committed, remaining_ms=leases.remaining_ms(key, committed))
         error = Problem(code=code, message=message, definite=True)
         call.json(409, KeyConflict(error=error, committed=there), headers)
     else:
         call.answer(409, (committed.value if committed is not None else None) or b"", headers=headers)
 
 
-def write_headers(committed: Proposal | None, path: Path, *, mine: bool) -> Sequence[Header]:
-    return (PATHS[path], MINE[mine]) + (about(committed) if committed is not None else ())
+def write_headers(
+    committed: Proposal | None, path: Path, *, mine: bool, more: Sequence[Header] = ()
+) -> Sequence[Header]:
+    told = (PATHS[path], MINE[mine]) + (about(committed) if committed is not None else ())
+    return (*told, *more) if more else told

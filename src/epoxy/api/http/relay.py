@@ -1,174 +1,162 @@
-"""Questions about actors, passed on to the datacenter that owns them: one HTTP request each, on pooled connections.
+"""The way to the datacenter that hosts an actor: one connection for all questions and streams of one node at another.
 
-The client was authorised where it asked. The datacenter that passes its question on signs it as every request between
-replicas is signed, and the owner answers no other: `RelayEndpoint`."""
+    GET /v2/actors/relay        signed like every request between replicas; `upgrade: epoxy-actors/1`
+    101, epoxy-session          nonce, greeting and proof, as in the handshake of `transport/peers/frames.py`
+    frame                       length u32 | seal, 32 bytes | messages (`actors/relaying.py`) in MessagePack
+
+The client was authorised where it asked; the owner answers replicas, and no others. The handshake makes the keys of
+this one connection, and every frame has a seal for its place. The end that dialled emulates the delay and the cuts of
+its link in both directions; a frame that is lost on a cut link holds up those behind it, as in TCP, until the beats
+that are missing end the connection.
+"""
 
 import asyncio
+import hmac
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
-from typing import assert_never
+from typing import cast
 
 import msgspec
 
-from epoxy.actors.messages import CallActor as ActorCall
-from epoxy.actors.messages import Destroy, Ensure, GetActor, OwnerUnavailable, Question, Verdict
+from epoxy.actors.messages import OwnerUnavailable, Question
+from epoxy.actors.relaying import Answered, AnsweringEnd, AskingEnd, Beat, RelayMessage, Withdraw
 from epoxy.actors.service import ActorService
+from epoxy.actors.streams import StreamEnd
 from epoxy.api.http.calls import ApiCall
-from epoxy.api.http.inputs import json_record
 from epoxy.api.http.routes import Route
-from epoxy.client.async_pool import AsyncPool
-from epoxy.client.calls import Call
-from epoxy.client.http1 import HttpResponse, parse_url
-from epoxy.client.responses import JSON
-from epoxy.client.routing import NotSent
-from epoxy.codec import json_text
+from epoxy.client.http1 import NodeAddress, parse_url
+from epoxy.codec.seals import SEAL_BYTES, Seals
 from epoxy.model.access import Access
-from epoxy.model.errors import CodecError
-from epoxy.ports import Dice
-from epoxy.transport.http.request import HttpReply
+from epoxy.ports import Clock, Dice
+from epoxy.transport.http.exchange import UpgradedProtocol
 from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.frames import BadFrame, Frames, refusal_text
 from epoxy.transport.peers.link_context import Identity
-from epoxy.transport.peers.peer import PeerRefused, check_answer
-from epoxy.transport.peers.signed_header import Signed
+from epoxy.transport.peers.session import NONCE_BYTES, PeerSession, conclude_handshake
+from epoxy.transport.peers.signed_header import SignedHeader, read_greeting
 from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
-TIMEOUT_S = 40.0
-"""Longer than an actor may take for an answer (30 s), so that the owner reports its timeout first."""
+PROTOCOL = b"epoxy-actors/1"
+"""Contains the version. Both nodes need the same."""
 
-CONNECTIONS = 64
-"""To one datacenter. Each carries one question at a time, so that a slow actor does not hold up others."""
+BEAT_S = 2.0
+SILENT_BEATS = 4
+"""Without a word of the other end, after which the connection is given up."""
 
-MAX_ASKING = 4096
-"""Questions under way, as many as requests may wait at the owner."""
+CONNECT_S = BEAT_S * SILENT_BEATS
+"""For a connection, with its handshakes. Longer than the shortest lease of a home: if that ends first, the questions
+that wait for the connection are answered by the next home."""
 
-CONNECT_S = 5.0
+BATCH_BYTES = 256 << 10
+"""Of messages in one frame; one that is longer has a frame of its own."""
 
-encoder = msgspec.json.Encoder()
-questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
-verdicts: msgspec.json.Decoder[Verdict] = msgspec.json.Decoder(Verdict)
+MAX_HANDSHAKE_BYTES = 4 << 10
 
-Answered = Callable[[Verdict | None], None]
+encode = msgspec.msgpack.Encoder().encode
+decoder: msgspec.msgpack.Decoder[list[RelayMessage]] = msgspec.msgpack.Decoder(list[RelayMessage])
 
 
-class HttpRelay:
-    """`url` is the address of a datacenter by its label; None: no member has it. `identity` signs."""
+class SealedMessages:
+    """Messages in both directions of one connection. All of a turn of the event loop leave in one frame."""
+
+    def __init__(self, out: Seals, into: Seals, write: Callable[[bytes], None]) -> None:
+        self._out = out
+        self._into = into
+        self._write = write
+        self._frames = Frames()
+        self._unsent: list[msgspec.Raw] = []
+        self._unsent_bytes = 0
+
+    def send(self, message: RelayMessage) -> None:
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self.flush)
+        piece = encode(message)
+        if self._unsent_bytes + len(piece) > BATCH_BYTES:
+            self.flush()
+        self._unsent.append(msgspec.Raw(piece))
+        self._unsent_bytes += len(piece)
+
+    def flush(self) -> None:
+        if self._unsent:
+            body = encode(self._unsent)
+            self._unsent, self._unsent_bytes = [], 0
+            self._write((SEAL_BYTES + len(body)).to_bytes(4, "little") + self._out.next(b"", body) + body)
+
+    def read(self, data: bytes) -> list[RelayMessage]:
+        """Raises BadFrame."""
+        found: list[RelayMessage] = []
+        for frame in self._frames.feed(data):
+            body = frame[SEAL_BYTES:]
+            if not self._into.matches(frame[:SEAL_BYTES], b"", body):
+                raise BadFrame("a frame is not sealed for its place")
+            try:
+                found += decoder.decode(body)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise BadFrame(str(error)) from error
+        return found
+
+
+class RelayServer(UpgradedProtocol):
+    """The answering end of a connection."""
 
     def __init__(
-        self, url: Callable[[int], str | None], link: Link, tls: ContextOf | None, identity: Identity, dice: Dice
+        self,
+        actors: ActorService,
+        session: PeerSession,
+        authenticator: Authenticator,
+        ended: Callable[["RelayServer"], None],
     ) -> None:
-        self._identity = identity
-        self._dice = dice
-        self.connections = CONNECTIONS
-        """To one datacenter. The limit of file descriptors may allow fewer."""
-        self._url = url
-        self._link = link
-        self._tls = tls
-        self._pools: dict[str, AsyncPool] = {}
-        self._asking: set[asyncio.Task[None]] = set()
+        super().__init__()
+        self._ended = ended
+        self._session = session
+        self._authenticator = authenticator
+        self._messages = SealedMessages(session.answer_seals, session.request_seals, self._write)
+        self._end = AnsweringEnd(actors, self._messages.send)
+        self._transport: asyncio.Transport | None = None
+        self._silent = 0
+        self._timer: asyncio.TimerHandle | None = None
 
-    def ask(self, label: int, question: Question, answered: Answered) -> None:
-        url = self._url(label)
-        if url is None:
-            answered(OwnerUnavailable(reason=f"datacenter {label}, which owns the actor, is no member of this cluster"))
-        elif len(self._asking) >= MAX_ASKING:
-            answered(OwnerUnavailable(reason=f"{MAX_ASKING} questions are asked of other datacenters already"))
-        else:
-            task = asyncio.get_running_loop().create_task(self._ask(label, url, question, answered))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._watch()
 
-    def close(self) -> None:
-        for task in list(self._asking):
-            task.cancel()
-        for pool in self._pools.values():
-            pool.close()
-
-    async def _ask(self, label: int, url: str, question: Question, answered: Answered) -> None:
-        verdict: Verdict | None = None
+    def data_received(self, data: bytes) -> None:
+        self._silent = 0
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                verdict = await self._exchange(label, url, question)
-        except TimeoutError:
-            pass
-        finally:
-            answered(verdict)
+            messages = self._messages.read(data)
+        except BadFrame:
+            self.abort()
+            return
+        for message in messages:
+            self._end.heard(message)
 
-    async def _exchange(self, label: int, url: str, question: Question) -> Verdict | None:
-        began_s = perf_counter()
-        await crossing(lambda arrive: self._link.there(label, arrive))
-        there_ms = (perf_counter() - began_s) * 1000
-        body = encoder.encode(question)
-        header = self._identity.header(label, self._dice.nonce())
-        secret = self._identity.keys.spoken.secret
-        signature, mac = auth.sign(secret, header, RELAY_PATH, body)
-        call = Call(
-            method="POST",
-            target=RELAY_PATH.decode(),
-            body=body,
-            content_type=JSON,
-            authorization=signature.decode("ascii"),
-            writes=not may_repeat(question),
-            read=lambda answer: answer,
-        )
-        outcome = await self._pool(url).ask(call, TIMEOUT_S)
-        await crossing(lambda arrive: self._link.back(label, there_ms, arrive))
-        if isinstance(outcome, NotSent):
-            return OwnerUnavailable(
-                reason=f"datacenter {label}, which owns the actor, cannot be reached: {outcome.reason}"
-            )
-        if not isinstance(outcome, HttpResponse):
-            return None
-        try:
-            check_answer(self._identity, secret, header, mac, as_reply(outcome))
-        except PeerRefused:
-            return None
-        return read(outcome)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ended(self)
+        self._end.lost()
 
-    def _pool(self, url: str) -> AsyncPool:
-        context = self._tls() if self._tls is not None else None
-        if url not in self._pools:
-            self._pools[url] = AsyncPool(parse_url(url), CONNECT_S, self.connections, context)
-        elif context is not None:
-            self._pools[url].trust(context)
-        return self._pools[url]
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
+    def _write(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(frame)
 
-def may_repeat(question: Question) -> bool:
-    """Whether it does no harm if it arrives twice. A destroy does: the name may have a new actor by the second time."""
-    match question:
-        case GetActor():
-            return True
-        case Ensure(exclusive=exclusive):
-            return not exclusive
-        case Destroy() | ActorCall():
-            return False
-        case _:
-            assert_never(question)
-
-
-async def crossing(cross: Callable[[Callable[[], None]], None]) -> None:
-    """Wait as long as the emulated link delays; for ever, if it is cut."""
-    arrived = asyncio.get_running_loop().create_future()
-    cross(lambda: arrived.set_result(None) if not arrived.done() else None)
-    await arrived
-
-
-def as_reply(answer: HttpResponse) -> HttpReply:
-    headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in answer.headers.items()}
-    return HttpReply(status=answer.status, headers=headers, body=answer.body)
-
-
-def read(answer: HttpResponse) -> Verdict | None:
-    if answer.status != 200:
-        return None
-    try:
-        return json_text.decode(verdicts, answer.body)
-    except CodecError:
-        return None
+    def _watch(self) -> None:
+        """A sender that is silent, that left the cluster, or whose secret was replaced is heard no longer."""
+        header, key = self._session.header, self._session.key
+        if self._silent > SILENT_BEATS or key.retired or not self._authenticator.still_hears(header):
+            self.abort()
+            return
+        self._silent += 1
+        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._watch)
 
 
 class RelayEndpoint:
@@ -177,26 +165,284 @@ class RelayEndpoint:
     def __init__(self, actors: ActorService, authenticator: Authenticator) -> None:
         self._actors = actors
         self._authenticator = authenticator
+        self._open: set[RelayServer] = set()
+
+    def close(self) -> None:
+        for server in list(self._open):
+            server.abort()
 
     def route(self) -> Route:
         return Route(
-            method="POST",
+            method="GET",
             path=RELAY_PATH.decode(),
-            handler=self.post,
-            kind="http_post_actor_relay",
+            handler=self.connect,
+            kind="http_get_actor_relay",
             access=Access.PEER,
             signed=True,
+            head=False,
         )
 
-    def post(self, call: ApiCall) -> None:
+    def connect(self, call: ApiCall) -> None:
         signed = self._authenticator.authenticate(call.exchange)
         if signed is None:
             return
-        question = json_record(call.request, questions, "question about an actor")
-        if signed.known:
-            self._actors.ask(question, partial(self._respond, call, signed), relayed=True)
+        if not signed.known:
+            call.fail(403, "forbidden", "the datacenter that asks is no member any more")
+        elif call.request.headers.get(b"upgrade", b"").lower() != PROTOCOL:
+            message = f"this address speaks {PROTOCOL.decode()}; both nodes need the same release of Epoxy"
+            call.fail(426, "upgrade_required", message)
         else:
-            self._respond(call, signed, OwnerUnavailable(reason="the datacenter that asked is no member any more"))
+            session = self._authenticator.open_session(signed)
+            nonce, proof = session.nonce.hex().encode(), session.proof.hex().encode()
+            said = b"%b,%b,%b" % (nonce, session.greeting_text, proof)
+            server = RelayServer(self._actors, session, self._authenticator, self._open.discard)
+            self._open.add(server)
+            if not call.exchange.upgrade(server, ((b"upgrade", PROTOCOL), (b"epoxy-session", said))):
+                self._open.discard(server)
+                call.fail(400, "bad_request", "a connection of its own is needed")
 
-    def _respond(self, call: ApiCall, signed: Signed, verdict: Verdict) -> None:
-        self._authenticator.respond(call.exchange, signed, encoder.encode(verdict))
+
+class RelayDial(asyncio.Protocol):
+    """The asking end of a connection. `opened`: it can be used. `ended`: is called once."""
+
+    def __init__(
+        self,
+        label: int,
+        address: NodeAddress,
+        identity: Identity,
+        nonce: int,
+        link: Link,
+        clock: Clock,
+        ended: Callable[[], None],
+    ) -> None:
+        self.opened: asyncio.Future[AskingEnd] = asyncio.get_running_loop().create_future()
+        self.opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())  # It may have no other.
+        self._clock = clock
+        self._label = label
+        self._host = address.host_header.encode()
+        self._identity = identity
+        self._header: SignedHeader = identity.header(label, nonce)
+        self._key = identity.keys.spoken
+        self._link = link
+        self._ended = ended
+        self._transport: asyncio.Transport | None = None
+        self._head = b""
+        self._mac = b""
+        self._messages: SealedMessages | None = None
+        self._end: AskingEnd | None = None
+        self._out = OrderedCrossing(lambda arrive: link.there(label, arrive), self._write_now)
+        self._into = OrderedCrossing(lambda arrive: link.back(label, self._half_ms(), arrive), self._read_now)
+        self._silent = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        signature, self._mac = auth.sign(self._key.secret, self._header, RELAY_PATH, b"")
+        self._out.cross(
+            b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n"
+            % (RELAY_PATH, self._host, signature, PROTOCOL)
+        )
+
+    def data_received(self, data: bytes) -> None:
+        self._into.cross(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fail("the connection was lost")
+        self._ended()
+        if self._end is not None:
+            self._end.lost()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _half_ms(self) -> float:
+        return self._link.half_ms(self._label)
+
+    def _fail(self, reason: str) -> None:
+        if not self.opened.done():
+            self.opened.set_exception(ConnectionError(reason))
+
+    def _write_now(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _read_now(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        self._silent = 0
+        if self._messages is None:
+            data = self._finish_handshake(data)
+        if self._messages is None or self._end is None or not data:
+            return
+        try:
+            messages = self._messages.read(data)
+        except BadFrame:
+            self.abort()
+            return
+        for message in messages:
+            self._end.heard(message)
+
+    def _finish_handshake(self, data: bytes) -> bytes:
+        """The bytes behind the answer to the handshake."""
+        self._head += data
+        head, end, rest = self._head.partition(b"\r\n\r\n")
+        if not end and len(head) <= MAX_HANDSHAKE_BYTES:
+            return b""
+        session = self._session(head) if end and head.startswith(b"HTTP/1.1 101 ") else None
+        if session is None:
+            self._fail(refusal_text(self._head))
+            self.abort()
+            return b""
+        self._messages = SealedMessages(session.request_seals, session.answer_seals, self._out.cross)
+        self._end = AskingEnd(self._clock, self._messages.send)
+        self._beat()
+        if not self.opened.done():
+            self.opened.set_result(self._end)
+        return rest
+
+    def _session(self, head: bytes) -> PeerSession | None:
+        lines = [line.partition(b": ") for line in head.split(b"\r\n")[1:]]
+        said = next((value for name, _, value in lines if name.lower() == b"epoxy-session"), b"")
+        given, _, more = said.partition(b",")
+        text, _, proof = more.rpartition(b",")
+        try:
+            nonce, greeting = bytes.fromhex(given.decode("ascii")), read_greeting(text.split(b","))
+        except ValueError:
+            return None
+        if len(nonce) != NONCE_BYTES:
+            return None
+        session = conclude_handshake(self._key, self._mac, nonce, self._header, greeting, self._identity.gate)
+        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.greeting_text == text
+        return session if proven else None
+
+    def _beat(self) -> None:
+        if self._silent > SILENT_BEATS or self._key.retired:
+            self.abort()
+            return
+        self._silent += 1
+        if self._messages is not None:
+            self._messages.send(Beat())
+        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+
+
+class OrderedCrossing:
+    """One direction of an emulated link: what is sent arrives in order, and not past anything that was lost."""
+
+    def __init__(self, carry: Callable[[Callable[[], None]], None], arrived: Callable[[bytes], None]) -> None:
+        self._carry = carry
+        self._arrived = arrived
+        self._under_way: deque[list[bytes | bool]] = deque()
+
+    def cross(self, data: bytes) -> None:
+        entry: list[bytes | bool] = [data, False]
+        self._under_way.append(entry)
+        self._carry(partial(self._arrive, entry))
+
+    def _arrive(self, entry: list[bytes | bool]) -> None:
+        entry[1] = True
+        while self._under_way and self._under_way[0][1]:
+            self._arrived(cast(bytes, self._under_way.popleft()[0]))
+
+
+class UnsentQuestion:
+    """One that waits for a connection. It is withdrawn from there unsent."""
+
+    def __init__(self, label: int, question: Question, answered: Answered, stream: StreamEnd | None) -> None:
+        self._label = label
+        self._question = question
+        self._answered = answered
+        self._stream = stream
+        self._withdrawn = False
+        self._withdraw_sent: Withdraw | None = None
+
+    def withdraw(self) -> bool:
+        self._withdrawn = True
+        return self._withdraw_sent is None or self._withdraw_sent()
+
+    def connected(self, opened: "asyncio.Future[AskingEnd]") -> None:
+        if self._withdrawn:
+            return
+        failed = None if opened.cancelled() else opened.exception()
+        if opened.cancelled() or failed is not None:
+            why = failed or "the node is stopping"
+            reason = f"datacenter {self._label}, which owns the actor, cannot be reached: {why}"
+            self._answered(OwnerUnavailable(reason=reason))
+        else:
+            self._withdraw_sent = opened.result().ask(self._question, self._answered, self._stream)
+
+
+class LinkRelay:
+    """`url` is the address of a datacenter by its label; None: no member has it. `identity` signs."""
+
+    def __init__(
+        self,
+        url: Callable[[int], str | None],
+        link: Link,
+        tls: ContextOf | None,
+        identity: Identity,
+        dice: Dice,
+        clock: Clock,
+    ) -> None:
+        self._url = url
+        self._link = link
+        self._tls = tls
+        self._identity = identity
+        self._dice = dice
+        self._clock = clock
+        self._dials: dict[tuple[int, str], RelayDial] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, label: int, question: Question, answered: Answered, stream: StreamEnd | None = None) -> Withdraw:
+        url = self._url(label)
+        if url is None:
+            answered(OwnerUnavailable(reason=f"datacenter {label}, which owns the actor, is no member of this cluster"))
+            return lambda: True
+        dial = self._dials.get((label, url)) or self._dial(label, url)
+        if dial.opened.done() and dial.opened.exception() is None:
+            return dial.opened.result().ask(question, answered, stream)
+        unsent = UnsentQuestion(label, question, answered, stream)
+        dial.opened.add_done_callback(unsent.connected)
+        return unsent.withdraw
+
+    def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        for dial in list(self._dials.values()):
+            dial.abort()
+
+    def _dial(self, label: int, url: str) -> RelayDial:
+        address = parse_url(url)
+        nonce = self._dice.nonce()
+        where = label, url
+
+        def ended() -> None:
+            if self._dials.get(where) is dial:
+                del self._dials[where]
+
+        dial = RelayDial(label, address, self._identity, nonce, self._link, self._clock, ended)
+        self._dials[where] = dial
+        task = asyncio.get_running_loop().create_task(self._connect(dial, address, ended))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return dial
+
+    async def _connect(self, dial: RelayDial, address: NodeAddress, ended: Callable[[], None]) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                context = self._tls() if self._tls is not None and address.secure else None
+                await asyncio.get_running_loop().create_connection(
+                    lambda: dial, address.host, address.port, ssl=context
+                )
+                await asyncio.shield(dial.opened)
+        except (OSError, TimeoutError) as error:
+            if not dial.opened.done():
+                dial.opened.set_exception(ConnectionError(str(error) or "no answer in time"))
+            ended()
+            dial.abort()
+        finally:
+            if not dial.opened.done():
+                dial.opened.cancel()

@@ -21,6 +21,7 @@ from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
+from epoxy.api.http.routes_sessions import SessionRoutes
 from epoxy.api.http.routes_status import StatusRoutes, not_ready, plain_route
 from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
@@ -29,8 +30,6 @@ from epoxy.model.errors import InvalidRequest, RottenRow
 from epoxy.protocol.access.principal import OPEN, STRANGER
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
-
-KEY = "{key}"
 
 
 def nowhere(call: ApiCall) -> None:
@@ -80,6 +79,7 @@ class Api:
         self._changes = Changes(node)
         self.routes: list[Route] = [
             *KeyRoutes(node).table(),
+            *SessionRoutes(node).table(),
             *self._changes.table(),
             *StatusRoutes(node, metrics).table(),
             *MembersRoutes(node).table(),
@@ -100,8 +100,8 @@ class Api:
         found = RouteMap()
         routes = [moved(route, elsewhere(route.access)) for route in self.routes]
         for place, methods in by_path(routes).items():
-            if place.endswith(KEY):
-                found.prefixes.append((place.removesuffix(KEY).encode(), methods))
+            if "{" in place:
+                found.prefixes.append((place.partition("{")[0].encode(), methods))
             else:
                 found.handlers[place.encode()] = partial(self._serve, methods)
         return found

@@ -57,10 +57,10 @@ def refusal(description: str, *codes: str, content: Mapping[str, Any] | None = N
 
 
 class Route(Struct, frozen=True, kw_only=True, dict=True):
-    """`path` ends with {key} where the rest of the address is a key. `kind` is what its requests are counted under.
-    `access`: what its client needs; without a default, so that a new route cannot leave it out. `body`: the type of the
-    body by media type. `operation` empty: for other nodes and for envoys, not in the document. `head`: HEAD is served,
-    too, as GET without the body."""
+    """`path` ends with {key}, or {id}, where the rest of the address is one. `kind` is what its requests are counted
+    under. `access`: what its client needs; without a default, so that a new route cannot leave it out. `body`: the type
+    of the body by media type. `operation` empty: for other nodes and for envoys, not in the document. `head`: HEAD is
+    served, too, as GET without the body."""
 
     method: str
     path: str
@@ -80,6 +80,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     signed: bool = False
     """Instead of a token its handler accepts a signature with the cluster's secret, and refuses a request with neither,
     at a node that is open, too."""
+    sockets: bool = False
+    """Opens WebSockets, too, and takes a token that comes as one of their protocols."""
     guarded: bool = False
     """Needs a grant at a node that is open, too: what it changes stays when the node asks for tokens."""
 

@@ -5,14 +5,17 @@ from typing import assert_never
 
 import msgspec
 
-from epoxy.actors.messages import CallActor as ActorCall
+from epoxy.actors.asks import call_or_make
 from epoxy.actors.messages import (
+    AdoptActor,
     Destroy,
+    Elsewhere,
     Ensure,
     Exists,
     Found,
     GetActor,
     Missing,
+    MoveActor,
     OwnerUnavailable,
     Question,
     Responded,
@@ -20,11 +23,14 @@ from epoxy.actors.messages import (
     Unknown,
     Verdict,
 )
+from epoxy.actors.messages import CallActor as ActorCall
 from epoxy.actors.service import ActorService
+from epoxy.api.http.actor_streams import HttpStream
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, error_header
 from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, number, parameters
 from epoxy.api.http.permissions import check_call, check_call_all
 from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Parameter, Route, RouteAnswer, refusal
+from epoxy.api.http.routes_actor_paths import IDEMPOTENCY_KEY, ActorPathRoutes, idempotency_key
 from epoxy.model.access import Access
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
 from epoxy.model.api import (
@@ -42,6 +48,7 @@ from epoxy.model.api import (
     Limit,
     Name,
 )
+from epoxy.model.exchanges import RequestHead
 from epoxy.protocol.placement.balance import EnvoyLoad
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 
@@ -67,9 +74,10 @@ class ActorRoutes:
     def __init__(self, actors: ActorService, datacenter: Callable[[int], str]) -> None:
         self._actors = actors
         self._datacenter = datacenter
+        self.paths = ActorPathRoutes(actors, self._answer)
 
     def table(self) -> list[Route]:
-        return [*self._actor_routes(), *self._envoy_routes()]
+        return [*self._actor_routes(), *self._envoy_routes(), *self.paths.table()]
 
     def _actor_routes(self) -> list[Route]:
         return [
@@ -134,6 +142,7 @@ class ActorRoutes:
                     *WHICH,
                     Parameter("create", Flag, "Make the actor first, if there is none.", "false"),
                     Parameter("pool", Name, "With create: who may host it.", DEFAULT),
+                    IDEMPOTENCY_KEY,
                 ),
                 body={OCTETS: bytes},
                 body_description="For the actor, up to 1 MiB.",
@@ -158,6 +167,21 @@ class ActorRoutes:
                 summary="The envoys of this datacenter",
                 parameters=(NAMESPACE, Parameter("pool", Name, "The pool.", DEFAULT)),
                 answers={200: RouteAnswer("The envoys of a pool.", {JSON: EnvoyPage})},
+            ),
+            Route(
+                method="POST",
+                path="/v2/actors/move",
+                handler=self.move,
+                kind="http_post_actor_move",
+                access=Access.OPERATE,
+                operation="moveActor",
+                summary="Give an actor to another datacenter, with its state",
+                parameters=(*WHICH, Parameter("to", Name, "The name of that datacenter.", required=True)),
+                answers={
+                    200: RouteAnswer("It is there, and was stopped here.", {JSON: ActorInfo}),
+                    404: MISSING,
+                    503: UNKNOWN,
+                },
             ),
             Route(
                 method="POST",
@@ -196,30 +220,32 @@ class ActorRoutes:
     def destroy(self, call: ApiCall) -> None:
         self._ask(call, Destroy(target=target(call.parameters())))
 
+    def move(self, call: ApiCall) -> None:
+        given = dict(call.parameters())
+        to = given.pop(b"to", b"").decode(errors="replace")
+        labels = {self._datacenter(label): label for label in self._actors.changes.members()}
+        if to not in labels:
+            known = ", ".join(sorted(labels))
+            raise BadRequest(400, "bad_parameter", f"no datacenter of this cluster is named {to!r}; there are {known}")
+        self._pass_on(call, MoveActor(target=target(given), to=labels[to]))
+
     def request(self, call: ApiCall) -> None:
         given = call.parameters()
         whom = target(given)
         body = call.request.body
         if len(body) > MAX_REQUEST_BYTES:
             raise BadRequest(413, "body_too_large", f"a request to an actor has at most {MAX_REQUEST_BYTES} bytes")
+        caller, once = call.principal.name, idempotency_key(call)
+        head = RequestHead(caller=caller, idempotency_key=once) if caller or once else None
+        question = ActorCall(target=whom, body=body, head=head)
         if not flag(given, b"create"):
-            self._ask(call, ActorCall(target=whom, body=body))
+            self._ask(call, question)
             return
         if isinstance(whom, str):
             raise BadRequest(400, "bad_parameter", "create=true goes with name and key: an id is for one that exists")
-        question = Ensure(name=whom, pool=part(given, b"pool"))
-
-        def made(verdict: Verdict) -> None:
-            if isinstance(verdict, Found):
-                self._ask(call, ActorCall(target=verdict.actor.id.hex(), body=body))
-            elif isinstance(verdict, Unknown):
-                # The actor may have been made, which asking again finds. No actor got the request.
-                self._answer(call, question, OwnerUnavailable(reason=f"no actor for the request yet: {verdict.reason}"))
-            else:
-                self._answer(call, question, verdict)
-
         check_call(call.principal, whom)
-        self._actors.ask(question, made)
+        stream = self._stream(call, question)
+        call_or_make(self._actors, question, part(given, b"pool"), stream.answered, stream)
 
     def envoys(self, call: ApiCall) -> None:
         given = call.parameters()
@@ -245,7 +271,9 @@ class ActorRoutes:
         after = text(given, b"after", "") if b"after" in given else None
         found = self._actors.hosting.page(namespace, name, after, limit)
         last = found[-1].id.hex() if len(found) == limit else None
-        call.json(200, ActorPage(actors=[self._info(actor) for actor in found], next=last))
+        here = self._actors.label
+        actors = [self._info(actor, here) for actor in found if self._actors.is_home(actor)]
+        call.json(200, ActorPage(actors=actors, next=last))
 
     def _ask(self, call: ApiCall, question: Question) -> None:
         asked = question.name if isinstance(question, Ensure) else question.target
@@ -276,14 +304,21 @@ class ActorRoutes:
         self._actors.ask(GetActor(target=actor_id), looked)
 
     def _pass_on(self, call: ApiCall, question: Question) -> None:
-        self._actors.ask(question, lambda verdict: self._answer(call, question, verdict))
+        if isinstance(question, ActorCall):
+            stream = self._stream(call, question)
+            self._actors.ask(question, stream.answered, stream=stream)
+        else:
+            self._actors.ask(question, lambda verdict: self._answer(call, question, verdict))
+
+    def _stream(self, call: ApiCall, question: ActorCall) -> HttpStream:
+        return HttpStream(call, lambda verdict: self._answer(call, question, verdict))
 
     def _answer(self, call: ApiCall, question: Question, verdict: Verdict) -> None:
         match verdict:
-            case Found(actor=actor, created=created):
-                call.json(201 if created else 200, self._info(actor, created=created))
-            case Exists(actor=actor):
-                call.json(409, self._info(actor), (error_header("exists"),))
+            case Found(actor=actor, created=created, label=label):
+                call.json(201 if created else 200, self._info(actor, label, created=created))
+            case Exists(actor=actor, label=label):
+                call.json(409, self._info(actor, label), (error_header("exists"),))
             case Missing():
                 call.fail(404, "not_found", "there is no such actor")
             case Responded(body=body, error=False):
@@ -294,10 +329,12 @@ class ActorRoutes:
                 call.fail(503, "not_running" if final else "unavailable", reason, retry_after_ms=RETRY_AFTER_MS)
             case Unknown(reason=reason):
                 call.fail(503, "outcome_unknown", f"{reason}; {what_next(question)}", definite=False)
+            case Elsewhere():
+                raise AssertionError("an answer to a datacenter, not to a client")
             case _:
                 assert_never(verdict)
 
-    def _info(self, actor: ActorEntry, *, created: bool = False) -> ActorInfo:
+    def _info(self, actor: ActorEntry, label: int, *, created: bool = False) -> ActorInfo:
         return ActorInfo(
             id=actor.id.hex(),
             namespace=actor.name.namespace,
@@ -305,7 +342,8 @@ class ActorRoutes:
             key=actor.name.key,
             pool=actor.pool,
             state=actor.state.value,
-            datacenter=self._datacenter(label_of(actor.id)),
+            datacenter=self._datacenter(label or label_of(actor.id)),
+            epoch=actor.epoch,
             envoy=actor.envoy_key,
             generation=actor.generation,
             create_ts=actor.create_ts,
@@ -316,7 +354,7 @@ class ActorRoutes:
 def what_next(question: Question) -> str:
     """What a client may do that does not know whether it was done."""
     match question:
-        case Ensure(exclusive=False) | GetActor():
+        case Ensure(exclusive=False) | GetActor() | MoveActor() | AdoptActor():
             return "asking again is safe"
         case Ensure():
             return "asking again makes no second actor, but may find the one that this made"

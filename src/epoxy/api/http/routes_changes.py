@@ -17,8 +17,8 @@ from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.access import Access
 from epoxy.model.api import ChangeEvent, ChangesGone, Cursor, Flag, KeyPart
 from epoxy.model.errors import RottenRow
+from epoxy.model.marks import is_owned
 from epoxy.model.records import ChangelogEntry
-from epoxy.node.txn.transactions import is_owned
 from epoxy.transport.http.exchange import Stream
 
 MAX_STREAMS = 64

@@ -1,12 +1,13 @@
-"""Keys over HTTP: reserve, put, add, delete, get, and pages of them."""
+"""Keys over HTTP: reserve, put, add, renew, delete, get, and pages of them."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypedDict
 
-from epoxy.api.http.backend import Backend
+from epoxy.api.http.backend import Backend, LeaseCounts
 from epoxy.api.http.calls import ApiCall, record
-from epoxy.api.http.inputs import BadRequest, Parameters, choice, flag, fragment, key_of, number
-from epoxy.api.http.key_answers import KEYS, answer_read, answer_replacing, answer_sum, answer_write
+from epoxy.api.http.inputs import BadRequest, Parameters, choice, flag, fragment, key_of, number, session_of
+from epoxy.api.http.key_answers import KEYS, answer_creation, answer_read, answer_replacing, answer_sum, answer_write
 from epoxy.api.http.permissions import check_list, check_read, check_stored, check_write
 from epoxy.api.http.routes import (
     JSON,
@@ -35,20 +36,37 @@ from epoxy.model.api import (
     KeyPart,
     KeyRecord,
     Limit,
+    Milliseconds,
+    SessionId,
     Version,
     WriteMode,
 )
 from epoxy.model.integers import LEAST_INTEGER, LONGEST_INTEGER, MOST_INTEGER
-from epoxy.model.records import MAX_VALUE_BYTES, Proposal
+from epoxy.model.records import MAX_TTL_MS, MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import Consistency, Outcome, Path, Refused, Source, Write
 from epoxy.node.keys.listing import PAGE_BYTES
+from epoxy.runtime.admission import Caller
 
 MODES = (b"reserve", b"put")
+
+Answer = Callable[[LeaseCounts, ApiCall, bytes, Outcome], None]
+
+OF_PUT = {
+    b"if_version": "a reserved name has one version",
+    b"if_absent": "a name is reserved only if it is free",
+    b"ttl": "a reserved name is taken for ever",
+    b"session": "a reserved name is taken for ever",
+    b"keep_ttl": "a reserved name is taken for ever",
+    b"returning": "a reserved name replaces nothing",
+}
+"""Parameters of the other mode, and why they are not of `reserve`."""
+
 READS = {consistency.value.encode(): consistency for consistency in Consistency}
 
 COMMITTED_HEADERS = {
     "Epoxy-Version": (Version, "The committed version; 0 is a value of the first layout, or of transactions."),
     "Epoxy-Mutable": (bool, "Whether it can change."),
+    "Epoxy-Ttl": (Milliseconds, "Only of a value that expires: what is left, by this node's count."),
     "Epoxy-Engine": (Engine, "Only of a key that belongs to transactions: it has no versions."),
 }
 WRITE_HEADERS = {
@@ -72,10 +90,13 @@ def written(description: str, *, replaces: bool = True) -> RouteAnswer:
 def conflict(*codes: str) -> RouteAnswer:
     told = "Not written, because of what is committed, which is the body."
     codes = ("immutable", "version_mismatch", "wrong_engine", *codes)
-    return RouteAnswer(told, {OCTETS: bytes, JSON: KeyConflict}, WRITE_HEADERS, codes)
+    return RouteAnswer(told, {OCTETS: bytes, JSON: KeyConflict}, COMMITTED_HEADERS | WRITE_HEADERS, codes)
 
 
 RETURNING = Parameter("returning", Flag, "Whether to answer what was there before: the body, and in JSON `previous`.")
+
+
+SESSION = Parameter("session", SessionId, "The value ends with this session.")
 
 
 def if_version(words: str) -> Parameter:
@@ -124,6 +145,10 @@ class KeyRoutes:
                     Parameter("mode", WriteMode, "Take a free name for ever, or write a version.", "reserve"),
                     Parameter("Epoxy-Mode", WriteMode, "As the parameter; they must agree.", place="header"),
                     if_version("With mode=put only."),
+                    Parameter("if_absent", Flag, "With mode=put: only if the key has no value."),
+                    Parameter("ttl", Milliseconds, "With mode=put: the value expires after so many milliseconds."),
+                    SESSION,
+                    Parameter("keep_ttl", Flag, "With mode=put: the value expires when the one before would have."),
                     RETURNING,
                 ),
                 body={OCTETS: bytes},
@@ -133,7 +158,7 @@ class KeyRoutes:
                     201: written("This write made the key."),
                     400: BAD_KEY,
                     404: OTHER_PATH,
-                    409: conflict("taken"),
+                    409: conflict("taken", "exists", "no_session"),
                     411: NO_LENGTH,
                     429: overloaded(),
                     503: UNDECIDED,
@@ -142,22 +167,29 @@ class KeyRoutes:
             Route(
                 method="PATCH",
                 path="/v2/kv/{key}",
-                handler=self.add,
+                handler=self.patch,
                 kind="http_patch_key",
                 access=Access.WRITE,
-                operation="addToKey",
-                summary="Add to a number",
+                operation="changeKey",
+                summary="Add to a number, or renew a value that expires",
                 parameters=(
                     KEY,
-                    Parameter("add", Amount, "Added to the number; an absent key counts as 0.", required=True),
-                    if_version("Add only to this version."),
+                    Parameter("add", Amount, "Added to the number; an absent key counts as 0."),
+                    Parameter(
+                        "ttl",
+                        Milliseconds,
+                        "Without add: the value stays, and expires so many milliseconds from now; 0: never. With add: "
+                        "given only to a key that this makes.",
+                    ),
+                    SESSION,
+                    if_version("Change only this version."),
                 ),
                 answers={
-                    200: written("The sum.", replaces=False),
+                    200: written("The sum, or renewed.", replaces=False),
                     201: written("This write made the key: the sum is the amount.", replaces=False),
                     400: BAD_KEY,
-                    404: OTHER_PATH,
-                    409: conflict("not_an_integer"),
+                    404: refusal("There is nothing to renew.", "not_found", "no_such_route"),
+                    409: conflict("not_an_integer", "no_session"),
                     429: overloaded(),
                     503: UNDECIDED,
                 },
@@ -208,9 +240,9 @@ class KeyRoutes:
         if consistency is not Consistency.LINEARIZABLE:
             here = self._node.peek(key)
             if here is not None and (consistency is Consistency.OPTIMISTIC or here.source is not Source.CACHE):
-                answer_read(call, key, here)
+                answer_read(self._node.leases, call, key, here)
                 return
-        self._node.read(key, consistency, partial(answer_read, call, key))
+        self._node.read(key, consistency, partial(answer_read, self._node.leases, call, key))
 
     def put(self, call: ApiCall) -> None:
         request = call.request
@@ -218,50 +250,68 @@ class KeyRoutes:
         check_write(call.principal, key)
         given = call.parameters()
         mutable = mode_of(given, request.headers) == b"put"
-        if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
-        if if_version is not None and not mutable:
-            raise BadRequest(400, "bad_parameter", "if_version belongs to mode=put: a reserved name has one version")
-        returning = flag(given, b"returning")
-        if returning and not mutable:
-            raise BadRequest(400, "bad_parameter", "returning belongs to mode=put: a reserved name replaces nothing")
-        write = Write(key=key, value=body_of(call), mutable=mutable, if_version=if_version, returning=returning)
+        if not mutable and (misplaced := [name for name in OF_PUT if name in given]):
+            raise BadRequest(
+                400, "bad_parameter", f"{misplaced[0].decode()} belongs to mode=put: {OF_PUT[misplaced[0]]}"
+            )
+        write = Write(
+            key=key,
+            value=body_of(call),
+            mutable=mutable,
+            if_version=number(given, b"if_version", low=0, high=MAX_VERSION),
+            returning=flag(given, b"returning"),
+            **expiry_of(given),
+        )
+        if write.if_absent and (write.if_version is not None or write.returning or write.keep_expiry):
+            raise BadRequest(400, "bad_parameter", "if_absent goes with none of if_version, returning and keep_ttl")
         if call.principal.stored_bytes:
             check_stored(self._node, call.principal, len(key) + len(write.value or b""))
-        answered = answer_replacing if returning else answer_write
+        answered = answer_creation if write.if_absent else answer_replacing if write.returning else answer_write
         self._write(call, write, answered if self._node.ready else self._answer_unready)
 
-    def add(self, call: ApiCall) -> None:
+    def patch(self, call: ApiCall) -> None:
         key = key_of(call.request.path[len(KEYS) :])
         check_write(call.principal, key)
         given = call.parameters()
+        if call.request.body:
+            raise BadRequest(400, "bad_request", "the request has a body; what to do is said by parameters")
+        if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         amount = number(given, b"add", low=LEAST_INTEGER, high=MOST_INTEGER)
         if amount is None:
-            raise BadRequest(400, "bad_parameter", "add is missing: ?add=N adds N to the number under the key")
-        if call.request.body:
-            raise BadRequest(400, "bad_request", "the request has a body; the amount is the parameter add")
-        if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
-        write = Write(key=key, value=None, mutable=True, if_version=if_version, amount=amount)
+            self._renew(call, key, given, if_version)
+            return
+        write = Write(key=key, value=None, mutable=True, if_version=if_version, amount=amount, **expiry_of(given))
         if call.principal.stored_bytes:
             check_stored(self._node, call.principal, len(key) + LONGEST_INTEGER)
         self._write(call, write, answer_sum)
 
-    def _write(self, call: ApiCall, write: Write, answered: "Callable[[ApiCall, bytes, Outcome], None]") -> None:
+    def _renew(self, call: ApiCall, key: bytes, given: Parameters, if_version: int | None) -> None:
+        if b"ttl" not in given and b"session" not in given:
+            words = "?add=N adds N to the number under the key, ?ttl=MS lets its value expire that much later"
+            raise BadRequest(400, "bad_parameter", f"nothing to do: {words}")
+        expiry = expiry_of(given, least_ttl=0)
+        write = Write(key=key, value=None, mutable=True, touch=True, if_version=if_version, **expiry)
+        self._write(call, write, answer_write)
+
+    def _write(self, call: ApiCall, write: Write, answered: Answer) -> None:
+        leases, caller = self._node.leases, Caller()
+        call.exchange.when_client_leaves(caller.leave)
         if not call.principal.stored_bytes:
-            self._node.write(write, partial(answered, call, write.key))
+            self._node.write(write, partial(answered, leases, call, write.key), caller)
             return
 
         def charged(outcome: Outcome) -> None:
             self._node.quotas.charge(call.principal, write.key, outcome)
-            answered(call, write.key, outcome)
+            answered(leases, call, write.key, outcome)
 
-        self._node.write(write, charged)
+        self._node.write(write, charged, caller)
 
-    def _answer_unready(self, call: ApiCall, key: bytes, outcome: Outcome) -> None:
+    def _answer_unready(self, leases: LeaseCounts, call: ApiCall, key: bytes, outcome: Outcome) -> None:
         """Names that are taken are known to a node that takes no writes yet."""
         if isinstance(outcome, Refused):
             not_ready(call, self._node)
         else:
-            answer_write(call, key, outcome)
+            answer_write(leases, call, key, outcome)
 
     def delete(self, call: ApiCall) -> None:
         key = key_of(call.request.path[len(KEYS) :])
@@ -278,8 +328,33 @@ class KeyRoutes:
         prefix = fragment(given, b"prefix")
         check_list(call.principal, prefix)
         rows = self._node.page(prefix, fragment(given, b"after") or None, limit)
-        keys = [record(key, committed) for key, committed in rows if not committed.is_tombstone]
+        left = self._node.leases.remaining_ms
+        keys = [
+            record(key, committed, remaining_ms=left(key, committed) if committed.expiry is not None else None)
+            for key, committed in rows
+            if not committed.is_tombstone
+        ]
         call.json(200, KeyPage(keys=keys, next=quoted(rows[-1][0]) if may_go_on(rows, limit) else None))
+
+
+def expiry_of(given: Parameters, least_ttl: int = 1) -> "ExpiryFields":
+    """What a write says about the expiry of its value, as fields of a Write: one thing at most."""
+    told = [name.decode() for name in (b"ttl", b"session", b"keep_ttl") if name in given]
+    if len(told) > 1:
+        raise BadRequest(400, "bad_parameter", f"{' and '.join(told)}: a value has one expiry; give one of them")
+    return ExpiryFields(
+        if_absent=flag(given, b"if_absent"),
+        ttl_ms=number(given, b"ttl", low=least_ttl, high=MAX_TTL_MS) or 0,
+        session=session_of(given[b"session"]) if b"session" in given else b"",
+        keep_expiry=flag(given, b"keep_ttl"),
+    )
+
+
+class ExpiryFields(TypedDict):
+    if_absent: bool
+    ttl_ms: int
+    session: bytes
+    keep_expiry: bool
 
 
 def may_go_on(rows: Sequence[tuple[bytes, Proposal]], limit: int) -> bool:

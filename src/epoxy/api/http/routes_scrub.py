@@ -3,7 +3,7 @@
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.routes import JSON, Route, RouteAnswer, refusal
 from epoxy.model.access import Access
-from epoxy.model.api import ScrubReport
+from epoxy.model.api_scrub import ScrubReport
 from epoxy.node.scrub.scrubber import Scrubber
 
 PATH = "/v2/scrub"

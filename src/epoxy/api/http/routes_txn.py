@@ -33,7 +33,9 @@ class TxnRoutes:
                 answers={
                     200: RouteAnswer("Executed, at one moment.", {JSON: txn_json.ExecutedJson}),
                     400: refusal("No transaction that can be executed.", "bad_transaction", "bad_key"),
-                    409: refusal("Nothing was done: some keys belong to single writes for ever.", "wrong_engine"),
+                    409: refusal(
+                        "Nothing was done: values of keys written by themselves are too long.", "wrong_engine"
+                    ),
                     413: refusal("More than a transaction may hold.", "transaction_too_large"),
                     415: NOT_JSON,
                     429: overloaded(),
@@ -78,9 +80,8 @@ def answer(call: ApiCall, txn: Txn, outcome: TxnOutcome) -> None:
         case Executed():
             call.json(200, txn_json.executed_json(txn, outcome))
         case WrongEngine():
-            keys, claimed = (", ".join(map(shown, each)) for each in (outcome.keys, outcome.claimed))
-            kept = f"written, though only transactions can write {claimed} from now on" if claimed else "done"
-            message = f"nothing was {kept}: keys first written by single writes cannot be in a transaction: {keys}"
+            keys = ", ".join(map(shown, outcome.keys))
+            message = f"nothing was done: values of more than 64 KiB cannot be handed over to transactions: {keys}"
             call.fail(409, "wrong_engine", message)
         case TxnRefused() if outcome.no_quorum:
             call.fail(503, "no_quorum", outcome.reason, retry_after_ms=RETRY_AFTER_MS)

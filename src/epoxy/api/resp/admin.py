@@ -27,9 +27,6 @@ MAX_PATTERNS = 16
 MAX_NAME_BYTES = 64
 """A client's name is shown by CLIENT LIST."""
 
-REFUSED = "refused"
-NEVER = ("expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex", "persist")
-
 
 def ping(_session: RespSession, arguments: Arguments) -> bytes:
     if len(arguments) > 2:
@@ -55,6 +52,16 @@ def read_consistent(session: RespSession, _arguments: Arguments) -> bytes:
 def read_optimistic(session: RespSession, _arguments: Arguments) -> bytes:
     session.consistent = False
     return resp.OK
+
+
+def role(_session: RespSession, _arguments: Arguments) -> bytes:
+    """Every node takes writes; proxies look for a server that does."""
+    return resp.array([resp.bulk(b"master"), resp.integer(0), resp.array([])])
+
+
+def flush(_session: RespSession, arguments: Arguments) -> bytes:
+    name = arguments[0].decode().upper()
+    raise InvalidRequest(f"{name} is refused: no command deletes all keys of a cluster; SCAN them, and DEL them")
 
 
 def name_client(session: RespSession, name: bytes) -> None:
@@ -145,7 +152,7 @@ class Admin:
         return resp.mapping(texts(found.items()), session.protocol)
 
     def command(self, session: RespSession, arguments: Arguments) -> bytes:
-        everything = {command.name: command for command in self._server.table.values() if command.group != REFUSED}
+        everything = {command.name: command for command in self._server.table.values()}
         if len(arguments) == 1:
             return resp.array([signature(command) for command in everything.values()])
         names = [name.decode("utf-8", "replace").lower() for name in arguments[2:]] or list(everything)
@@ -161,15 +168,31 @@ class Admin:
                 asked = [everything[name] for name in names if name in everything]
                 docs = ((resp.bulk_text(command.name), documentation(command, session)) for command in asked)
                 return resp.mapping(docs, session.protocol)
+            case b"GETKEYS":
+                return resp.array([resp.bulk(key) for key in self._keys_of(arguments[2:])])
             case other:
                 raise unknown_subcommand("COMMAND", other)
+
+    def _keys_of(self, arguments: Arguments) -> Arguments:
+        command = self._server.table.get(arguments[0].upper()) if arguments else None
+        if command is None or not command.accepts(len(arguments)):
+            raise InvalidRequest("Invalid command specified, or invalid number of arguments for it")
+        if not command.first_key:
+            raise InvalidRequest("The command has no key arguments")
+        return command.keys(arguments)
 
     def info(self, session: RespSession, arguments: Arguments) -> bytes:
         wanted = {name.decode("utf-8", "replace").lower() for name in arguments[1:]} - {"default", "all", "everything"}
         sections = {
-            "server": {"redis_version": REDIS_VERSION, "redis_mode": "standalone", "epoxy_version": __version__},
+            "server": {
+                "redis_version": REDIS_VERSION,
+                "redis_mode": "standalone",
+                "arch_bits": "64",
+                "epoxy_version": __version__,
+            },
             "clients": {"connected_clients": str(len(self._server.sessions()))},
             "replication": {"role": "master"},
+            "cluster": {"cluster_enabled": "0"},
             "epoxy": dict(flat(msgspec.to_builtins(session.node.status()))),
         }
         shown = [section(name, lines) for name, lines in sections.items() if not wanted or name in wanted]
@@ -253,7 +276,10 @@ def described(session: RespSession) -> str:
 def signature(command: CommandSpec) -> bytes:
     """Name, arity, flags and positions of keys; of the fields that Redis 7 adds, only the category."""
     flags = [*(["write"] if command.writes else ["readonly"] if command.first_key else []), "fast"]
-    places = (command.first_key, command.last_key, 1 if command.first_key else 0)
+    if command.counted:
+        flags.append("movablekeys")
+    step = command.key_step if command.first_key else 0
+    places = (0, 0, 0) if command.counted else (command.first_key, command.last_key, step)
     flagged = resp.array([resp.simple(flag) for flag in flags])
     numbers = [resp.integer(place) for place in places]
     more = [resp.array([resp.simple(f"@{command.group}")]), *[resp.array([])] * 3]
@@ -274,9 +300,13 @@ def flat(status: dict[str, object]) -> Iterable[tuple[str, str]]:
     for name, value in status.items():
         if isinstance(value, list | tuple):
             for index, member in enumerate(value):
-                yield f"{name}{index}", ",".join(f"{key}={plain(each)}" for key, each in member.items())
+                yield f"{name}{index}", pairs(member) if isinstance(member, dict) else plain(member)
         else:
             yield name, plain(value)
+
+
+def pairs(member: dict[str, object]) -> str:
+    return ",".join(f"{key}={plain(each)}" for key, each in member.items())
 
 
 def plain(value: object) -> str:
@@ -289,17 +319,6 @@ def plain(value: object) -> str:
 def unknown_subcommand(command: str, name: bytes, hint: str = "") -> InvalidRequest:
     said = name[:64].decode("utf-8", "replace")
     return InvalidRequest(f"unknown subcommand or wrong number of arguments for {command} '{said}'{hint}")
-
-
-def refused(name: str) -> CommandSpec:
-    """A command of Redis that is not offered: the error says why, instead of "unknown command"."""
-
-    def run(_session: RespSession, _arguments: Arguments) -> bytes:
-        return resp.error(f"ERR {name.upper()} is refused: no key expires here")
-
-    return CommandSpec(
-        name=name, run=run, arity=-1, summary="Not offered: no key expires here.", group=REFUSED, access=Access.ANY
-    )
 
 
 def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
@@ -322,6 +341,8 @@ def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
         on(name="client", run=admin.client, arity=-2, summary="Name and number of this connection; all of them."),
         on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: settings that client libraries look up."),
         on(name="command", run=admin.command, arity=-1, summary="The commands of this server."),
+        on(name="role", run=role, arity=1, summary="master: every node takes writes."),
+        on(name="flushdb", run=flush, arity=-1, summary="Refused: no command deletes all keys."),
+        on(name="flushall", run=flush, arity=-1, summary="Refused: no command deletes all keys."),
         on(name="info", run=admin.info, arity=-1, summary="The node's status, in the form Redis gives it."),
-        *(refused(name) for name in NEVER),
     )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from epoxy.model.access import Access
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
+from epoxy.model.integers import integer_of
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
@@ -17,6 +18,8 @@ from epoxy.node.access.control import AccessControl
 from epoxy.node.access.guesses import Guesses
 from epoxy.node.access.quotas import Quotas
 from epoxy.protocol.access.principal import Principal
+from epoxy.runtime.admission import Caller
+from epoxy.scripting.scripts import LuaScripts
 from epoxy.transport.http.response_cache import ResponseCache
 
 PUBLIC, WRITE = Access.PUBLIC, Access.WRITE
@@ -28,16 +31,38 @@ Arguments = list[bytes]
 Answer = Callable[[bytes], None]
 
 
+class SessionsOfNode(Protocol):
+    """`epoxy.node.keys.sessions.Sessions`."""
+
+    def begin(self, ttl_ms: int, answered: Callable[[Outcome], None]) -> bytes: ...
+
+    def renew(self, session: bytes, answered: Callable[[Outcome], None]) -> None: ...
+
+    def end(self, session: bytes, answered: Callable[[Outcome], None]) -> None: ...
+
+
+class TimesLeft(Protocol):
+    """What RESP commands need of leases."""
+
+    def remaining_ms(self, key: bytes, committed: Proposal) -> int | None: ...
+
+
 class RespNode(Protocol):
     """What RESP commands need of a node."""
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+    def write(self, write: Write, answered: Callable[[Outcome], None], caller: Caller | None = None) -> None: ...
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
+    def read(
+        self,
+        key: bytes,
+        consistency: Consistency,
+        answered: Callable[[ReadAnswer], None],
+        caller: Caller | None = None,
+    ) -> None: ...
 
     def peek(self, key: bytes) -> ReadResult | None: ...
 
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None: ...
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None: ...
 
     def on_overwrite(self, listener: Callable[[bytes], None]) -> None: ...
 
@@ -55,6 +80,9 @@ class RespNode(Protocol):
     def status(self) -> Struct: ...
 
     @property
+    def sessions(self) -> SessionsOfNode: ...
+
+    @property
     def access(self) -> AccessControl: ...
 
     @property
@@ -65,6 +93,12 @@ class RespNode(Protocol):
 
     @property
     def guesses(self) -> Guesses: ...
+
+    @property
+    def leases(self) -> TimesLeft: ...
+
+    @property
+    def scripts(self) -> LuaScripts: ...
 
 
 Credential = Callable[[], Principal | None]
@@ -95,9 +129,13 @@ class RespSession:
         """Commands queued since MULTI (`transactions.Queued`); None outside of one."""
         self.multi_broken = False
         self.multi_bytes = self.multi_operations = 0
-        self.watched: dict[bytes, bytes | None] = {}
-        """Keys with their values at WATCH."""
+        self.watched: dict[bytes, ReadResult] = {}
+        """Keys as WATCH found them. EXEC compares with that, so reads of this client show the same."""
         self.executing = False
+        self.caller = Caller()
+        """With the time limit of Redis clients."""
+        self.reserve_prefixes: tuple[bytes, ...] = ()
+        """Of the names that NX takes for ever."""
 
     def leave_multi(self) -> None:
         self.multi, self.multi_broken = None, False
@@ -139,9 +177,10 @@ Handler = Callable[[RespSession, Arguments], bytes | None]
 
 class CommandSpec(Struct, frozen=True, kw_only=True):
     """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
-    end if negative, as in Redis. `alone`: it starts when every command before it is answered, because it reads more
-    than the keys it names, or changes how replies are written. `access`: what it demands of its client; for the keys
-    that it names, too. `ends_multi`: it is run, not queued, inside a MULTI."""
+    end if negative, and every `key_step`-th argument between is a key, as in Redis. `alone`: it starts when every
+    command before it is answered, because it reads more than the keys it names, or changes how replies are written.
+    `access`: what it demands of its client; for the keys that it names, too. `ends_multi`: it is run, not queued,
+    inside a MULTI. `counted`: the argument before the first key says how many there are."""
 
     name: str
     run: Handler
@@ -151,19 +190,28 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     access: Access
     first_key: int = 0
     last_key: int = 0
+    key_step: int = 1
     alone: bool = False
     ends_multi: bool = False
+    counted: bool = False
 
     @property
     def writes(self) -> bool:
         return self.access is WRITE
 
     def keys(self, arguments: Arguments) -> Arguments:
-        first = self.first_key
-        return arguments[first : first + 1] if self.last_key == first else arguments[first:]
+        first, last = self.first_key, self.last_key
+        if self.counted:
+            return arguments[first : first + key_count(arguments[first - 1])]
+        return arguments[first : last + 1] if last > 0 else arguments[first :: self.key_step]
 
     def accepts(self, count: int) -> bool:
         return count == self.arity or count >= -self.arity > 0
+
+
+def key_count(text: bytes) -> int:
+    """0 where it is no count: such a command fails before it does anything."""
+    return max(0, integer_of(text) or 0)
 
 
 Table = dict[bytes, CommandSpec]

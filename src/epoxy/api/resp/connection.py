@@ -32,6 +32,7 @@ from epoxy.api.resp.turns import read_slices
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
+from epoxy.protocol.strings.faults import CommandFault
 from epoxy.transport.holdings import BUSY_S, FREE_BYTES
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.response_cache import ResponseCache
@@ -92,8 +93,9 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
         self._server.connections[self.id] = self
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Operations under way go on; their replies are dropped."""
+        """Operations that have begun go on; their replies are dropped."""
         self._transport = None
+        self.caller.leave()
         if self._delay is not None:
             self._delay.cancel()
         self._server.connections.pop(self.id, None)
@@ -132,11 +134,13 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
             self._pause_or_read()
 
     def eof_received(self) -> bool:
-        """A client may send its commands, close its sending half and wait for the replies. TLS has no half-close."""
+        """A client may send its commands, close its sending half and wait for the replies. Most are gone, so what waits
+        for its turn among the writes of a key is dropped, and told so. TLS has no half-close."""
         transport = self._transport
         if transport is None or self._closing or transport.get_extra_info("sslcontext") is not None:
             return False
         self._ended = True
+        self.caller.leave()
         self._schedule()
         return True
 
@@ -296,6 +300,8 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
             reply = self._run(command, arguments)
         except InvalidRequest as error:
             reply = resp.error(f"ERR {error}")
+        except CommandFault as fault:
+            reply = resp.error(str(fault))
         except OverQuota as error:
             reply = resp.error(f"QUOTA {error}")
         except RottenRow as rot:
@@ -304,7 +310,7 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
             raise
         except Exception:
             log.exception("a command failed: %s", shown(arguments[0]))
-            reply = resp.error("ERR internal error, outcome unknown")
+            reply = resp.error("INDEFINITE internal error, outcome unknown")
         if reply is None:
             assert self._promised is not None, "a reply or a promise"
         elif self._promised is not None:
@@ -402,7 +408,7 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
         assert self._transport is not None
         if unread := self._transport.get_write_buffer_size():
             unread += self._last_sent  # It is kept until all of it is sent.
-        watched = sum([len(value or b"") for value in self.watched.values()])
+        watched = sum([len(found.value or b"") for found in self.watched.values()])
         self._is_held = self._server.holdings.note(self, self._waiting + unread + watched)
 
     @property

@@ -37,7 +37,7 @@ def add(session: RespSession, key: bytes, amount: int) -> None:
             answer(failure(key, outcome))
 
     write_it = Write(key=key, value=None, mutable=True, amount=amount)
-    session.node.write(write_it, charged(session, writer_of(session), key, done))
+    session.node.write(write_it, charged(session, writer_of(session), key, done), session.caller)
 
 
 COMMANDS = (

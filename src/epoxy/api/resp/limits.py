@@ -58,6 +58,7 @@ class RespLimits(Struct, frozen=True, kw_only=True):
     `argument_bytes`: twice the longest value, so that the error for one a little too long can say how long it is.
     `command_bytes`: an MGET of that many of the longest keys, and a SET, fit in.
     `pipeline`: commands under way; at 100 ms for a round trip one connection may still write 10,000 times a second.
+    `request_timeout_ms`: below the five seconds that clients usually wait.
     `held_bytes`: arguments of commands under way, and replies that wait for an earlier one.
     """
 
@@ -67,6 +68,7 @@ class RespLimits(Struct, frozen=True, kw_only=True):
     command_bytes: int = 4 * MAX_VALUE_BYTES
     pipeline: int = 1024
     held_bytes: int = 4 * MAX_VALUE_BYTES
+    request_timeout_ms: float = 4_000.0
 
     @property
     def reader(self) -> ReaderLimits:

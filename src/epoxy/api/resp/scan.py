@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Handler, RespNode, RespSession, checked_integer
+from epoxy.api.resp.turns import in_turns
 from epoxy.codec import resp
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
@@ -31,6 +32,10 @@ COUNTED_AT_ONCE = 512
 MAX_COUNTED = 200_000
 """Rows that DBSIZE reads in a turn of the event loop, about a millisecond's work, and altogether, about half a
 second's. A key has one row, or two after a contended write."""
+
+
+MAX_LISTED = 10_000
+"""Keys that one KEYS looks at: some ten milliseconds of the event loop, in turns, and a megabyte of reply."""
 
 
 class Cursors:
@@ -145,6 +150,38 @@ def scan(cursors: Cursors) -> Handler:
     return run
 
 
+class KeyList:
+    """KEYS: all that match, read a page at a time; refused if more are held than one reply should walk through."""
+
+    def __init__(self, session: RespSession, pattern: Pattern) -> None:
+        self._node = session.node
+        self._pattern = pattern
+        self._prefixes = readable_prefixes(session, pattern.prefix)
+        self._found: list[bytes] = []
+        self._rows = 0
+        self._answer = session.promise()
+        in_turns(session, self._walk(), self._reply, self._answer)
+
+    def _walk(self) -> Iterator[None]:
+        after: bytes | None = None
+        while self._rows <= MAX_LISTED and (rows := page(self._node, self._prefixes, after, MAX_COUNT)):
+            self._rows += len(rows)
+            after = rows[-1][0]
+            matching = [key for key, each in rows if not each.is_tombstone and self._pattern.matches(key)]
+            self._found.extend(map(resp.bulk, matching))
+            yield
+
+    def _reply(self) -> None:
+        if self._rows > MAX_LISTED:
+            self._answer(resp.error(f"ERR KEYS is refused: more than {MAX_LISTED} keys would be looked at; use SCAN"))
+        else:
+            self._answer(resp.array(self._found))
+
+
+def keys(session: RespSession, arguments: Arguments) -> None:
+    KeyList(session, Pattern(arguments[1]))
+
+
 def readable_prefixes(session: RespSession, wanted: bytes = b"") -> list[bytes]:
     """Where the keys are that begin with `wanted` and that this client may read: prefixes in order, none of them within
     another."""
@@ -247,6 +284,7 @@ Asked = tuple[RespNode, Answer]
 def commands(cursors: Cursors) -> tuple[CommandSpec, ...]:
     return (
         walk("scan", scan(cursors), -2, "Keys this node holds, a page at a time."),
+        walk("keys", keys, 2, f"Keys this node holds that match a pattern, among at most {MAX_LISTED}."),
         walk("dbsize", Counts().ask, 1, f"How many keys this node holds, counted up to {MAX_COUNTED} rows."),
     )
 

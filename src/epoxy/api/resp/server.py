@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from epoxy.api.resp import admin, increment, scan, transactions
+from epoxy.api.resp import admin, increment, leases, pairs, scan, scripts, strings, transactions, writes
 from epoxy.api.resp import keys as resp_keys
 from epoxy.api.resp.command import CommandSpec, RespNode, RespSession, table_of
 from epoxy.api.resp.connection import RespConnection
@@ -19,10 +19,11 @@ from epoxy.transport.tls import ContextOf
 
 RESULTS = {
     b"BUSY": "refused",
-    b"TRYAGAIN": "unavailable",
+    b"INDEFINITE": "unavailable",
     b"UNAVAILABLE": "unavailable",
     b"IMMUTABLE": "conflict",
     b"WRONGENGINE": "conflict",
+    b"NOSESSION": "conflict",
     b"NOAUTH": "unauthenticated",
     b"WRONGPASS": "unauthenticated",
     b"NOPERM": "forbidden",
@@ -36,9 +37,16 @@ MAX_CHECKED = 100_000
 
 
 class RespServer:
-    def __init__(self, node: RespNode, limits: RespLimits | None = None, holdings: Holdings | None = None) -> None:
-        """`holdings`: of the node, shared with its other listeners."""
+    def __init__(
+        self,
+        node: RespNode,
+        limits: RespLimits | None = None,
+        holdings: Holdings | None = None,
+        reserve_prefixes: Sequence[str] = (),
+    ) -> None:
+        """`holdings`: of the node, shared with its other listeners. `reserve_prefixes`: where NX reserves."""
         self.node = node
+        self.reserve_prefixes = tuple([prefix.encode() for prefix in reserve_prefixes])
         self.limits = limits if limits is not None else RespLimits()
         self.connections: dict[int, RespConnection] = {}
         self.holdings = holdings if holdings is not None else Holdings()
@@ -56,7 +64,12 @@ class RespServer:
         self.table = table_of(
             [
                 *resp_keys.COMMANDS,
+                *writes.COMMANDS,
+                *leases.COMMANDS,
                 *increment.COMMANDS,
+                *strings.COMMANDS,
+                *pairs.COMMANDS,
+                *scripts.COMMANDS,
                 *transactions.COMMANDS,
                 *scan.commands(scan.Cursors()),
                 *admin.commands(self),

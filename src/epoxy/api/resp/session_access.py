@@ -1,12 +1,13 @@
 """What a Redis client may do: its commands and their keys are checked against its grant, and its writes against its
 quotas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from epoxy.api.resp.command import Arguments, CommandSpec, OverQuota, RespSession, shown
 from epoxy.codec import resp
 from epoxy.model.access import Access
 from epoxy.model.integers import LONGEST_INTEGER
+from epoxy.model.strings import Command
 from epoxy.model.transactions import Add, Compare, Get, Put, Txn
 from epoxy.model.writes import Outcome
 from epoxy.protocol.access.principal import OPEN, Principal, lacks_prefix, lacks_role
@@ -57,6 +58,22 @@ def transaction_refusal(principal: Principal, txn: Txn) -> bytes | None:
         for key in keys:
             if not may(key):
                 return no_permission(f"nothing was done: {lacks_prefix(principal, shown(key))}")
+    return None
+
+
+def steps_refusal(
+    principal: Principal, commands: Iterable[tuple[CommandSpec, Command]], watched: Iterable[bytes]
+) -> bytes | None:
+    """The same for commands of one key."""
+    for spec, command in commands:
+        refused = refusal(principal, spec, list(command))
+        if refused is not None:
+            return refused.replace(b"-NOPERM ", b"-NOPERM nothing was done: ", 1)
+    for key in watched:
+        if not principal.has(Access.READ):
+            return no_permission(f"nothing was done: {lacks_role(principal, Access.READ, 'this transaction')}")
+        if not principal.may_read(key):
+            return no_permission(f"nothing was done: {lacks_prefix(principal, shown(key))}")
     return None
 
 

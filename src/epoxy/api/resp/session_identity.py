@@ -9,6 +9,7 @@ from epoxy.api.resp.limits import UNAUTHENTICATED
 from epoxy.api.resp.session_access import nothing_shown, open_to_all
 from epoxy.codec.resp import CommandReader
 from epoxy.protocol.access.principal import OPEN, Principal
+from epoxy.runtime.admission import Caller
 
 if TYPE_CHECKING:
     from epoxy.api.resp.server import RespServer
@@ -21,6 +22,8 @@ class IdentifiedSession(RespSession):
         super().__init__(server.node, server.next_number())
         self._server = server
         self._limits = server.limits
+        self.caller = Caller(server.limits.request_timeout_ms)
+        self.reserve_prefixes = server.reserve_prefixes
         self.reader = CommandReader(UNAUTHENTICATED)
         self._access = server.node.access
         self._generation = self._access.generation

@@ -1,5 +1,6 @@
 """MULTI, EXEC, DISCARD, WATCH: the commands that a client queues become one transaction, the keys it watches its
-compares.
+compares. If all of them name one key, they become one write of it, with the commands as steps (`single_key.py`). What
+has no operation in transactions is evaluated before (`queued_evaluation.py`).
 
 From WATCH to EXEC this connection reads the value that a watched key had at WATCH, and EXEC compares with the same one.
 So a client never computes with one value and compares with another.
@@ -10,55 +11,60 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.resp import keys as resp_keys
-from epoxy.api.resp.command import (
-    Arguments,
-    CommandSpec,
-    RespSession,
-    checked_integer,
-    checked_key,
-    checked_value,
-    shown,
+from epoxy.api.resp import single_key
+from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_key, shown
+from epoxy.api.resp.queued_evaluation import QueuedEvaluation
+from epoxy.api.resp.queued_operations import QueuedOperations, faulty, operations_of
+from epoxy.api.resp.scripts import with_source
+from epoxy.api.resp.session_access import (
+    check_quota,
+    size_of,
+    steps_refusal,
+    transaction_refusal,
+    writer_of,
 )
-from epoxy.api.resp.session_access import check_quota, size_of, transaction_refusal
+from epoxy.api.resp.writes import is_reserving
 from epoxy.codec import resp
 from epoxy.model.access import Access
 from epoxy.model.errors import InvalidRequest
+from epoxy.model.strings import Command, Fault
 from epoxy.model.transactions import (
     MAX_PARTS,
     MAX_TRANSACTION_BYTES,
-    Add,
     Compare,
-    Delete,
     Done,
     Executed,
-    Get,
-    Operation,
-    Put,
     Txn,
     TxnOutcome,
     TxnRefused,
     TxnUnknown,
+    Wrong,
     WrongEngine,
     flaw_of,
 )
 from epoxy.model.writes import ReadAnswer, ReadResult
+from epoxy.protocol.strings import evaluation
+from epoxy.protocol.strings.evaluation import parse
 
 QUEUED = resp.simple("QUEUED")
 
 MAX_QUEUED_BYTES = MAX_TRANSACTION_BYTES + 64 * MAX_PARTS
 """The largest transaction, with the names and options of its commands."""
 
-Shape = Callable[[RespSession, Sequence[Done]], bytes]
-
 
 class Queued:
-    """A command that waits for EXEC: its operations, and how its reply is made of their results."""
+    """A command that waits for EXEC: as it was sent, the keys it names, and its operations in a transaction. None: it
+    has none there."""
 
-    __slots__ = ("operations", "shape")
+    __slots__ = ("command", "keys", "native", "spec")
 
-    def __init__(self, operations: Sequence[Operation], shape: Shape) -> None:
-        self.operations = operations
-        self.shape = shape
+    def __init__(
+        self, spec: CommandSpec, command: Command, keys: Sequence[bytes], native: QueuedOperations | None
+    ) -> None:
+        self.spec = spec
+        self.command = command
+        self.keys = keys
+        self.native = native
 
 
 def multi(session: RespSession, _arguments: Arguments) -> bytes:
@@ -83,14 +89,14 @@ def watch(session: RespSession, arguments: Arguments) -> bytes | None:
     keys = [key for key in dict.fromkeys(map(checked_key, arguments[1:])) if key not in session.watched]
     if len(session.watched) + len(keys) > MAX_PARTS:
         raise InvalidRequest(f"at most {MAX_PARTS} keys are watched at a time")
-    found: dict[bytes, bytes | None] = {}
+    found: dict[bytes, ReadResult] = {}
     unknown: list[bytes] = []
     for key in keys:
         here = resp_keys.known(session, key)
         if here is None:
             unknown.append(key)
         else:
-            found[key] = here.value
+            found[key] = here
             check_watched(session.watched | found)
     if unknown:
         WatchedKeys(session, unknown, found).ask()
@@ -102,7 +108,7 @@ def watch(session: RespSession, arguments: Arguments) -> bytes | None:
 class WatchedKeys:
     """Keys that are read from other replicas. Until all values are there no other command of this connection begins."""
 
-    def __init__(self, session: RespSession, keys: list[bytes], found: dict[bytes, bytes | None]) -> None:
+    def __init__(self, session: RespSession, keys: list[bytes], found: dict[bytes, ReadResult]) -> None:
         self._session = session
         self._keys = keys
         self._found = found
@@ -113,12 +119,12 @@ class WatchedKeys:
     def ask(self) -> None:
         self._session.executing = True
         for key in self._keys:
-            self._session.node.read(key, self._session.consistency, partial(self._heard, key))
+            self._session.node.read(key, self._session.consistency, partial(self._heard, key), self._session.caller)
 
     def _heard(self, key: bytes, outcome: ReadAnswer) -> None:
         self._missing -= 1
         if isinstance(outcome, ReadResult):
-            self._found[key] = outcome.value
+            self._found[key] = outcome
         else:
             self._failure = resp_keys.unreadable(key, outcome)
         if not self._missing:
@@ -135,9 +141,9 @@ class WatchedKeys:
         return resp.OK
 
 
-def check_watched(watched: dict[bytes, bytes | None]) -> None:
+def check_watched(watched: dict[bytes, ReadResult]) -> None:
     """Refuse at once what EXEC could not compare."""
-    size = sum([len(key) + len(value or b"") for key, value in watched.items()])
+    size = sum([len(key) + len(found.value or b"") for key, found in watched.items()])
     if size > MAX_TRANSACTION_BYTES:
         limit = f"a transaction compares {MAX_TRANSACTION_BYTES} at most"
         raise InvalidRequest(f"not watched: keys and values would have {size} bytes, and {limit}")
@@ -152,9 +158,9 @@ def queue(session: RespSession, command: CommandSpec, arguments: Arguments) -> b
     """A command that cannot be queued aborts the whole transaction, as in Redis. From then on nothing is kept."""
     assert session.multi is not None
     try:
-        queued = queueable(command, arguments)
-        session.multi_bytes += sum(map(len, arguments))
-        session.multi_operations += max(1, len(queued.operations))
+        queued = queueable(session, command, arguments)
+        session.multi_bytes += sum(map(len, queued.command))
+        session.multi_operations += max(1, len(queued.keys))
         check_room(session)
     except InvalidRequest:
         abandon(session)
@@ -179,13 +185,36 @@ def refused(session: RespSession, command: CommandSpec) -> None:
         abandon(session)
 
 
-def queueable(command: CommandSpec, arguments: Arguments) -> Queued:
-    if not command.accepts(len(arguments)):
-        raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
-    make = QUEUEABLE.get(command.name)
-    if make is None:
-        raise InvalidRequest(f"{command.name.upper()} is not possible inside MULTI")
-    return make(command.name, arguments)
+def queueable(session: RespSession, spec: CommandSpec, arguments: Arguments) -> Queued:
+    """As in Redis, what is wrong with the arguments is told by EXEC, in the place of the command."""
+    if not spec.accepts(len(arguments)):
+        raise InvalidRequest(f"wrong number of arguments for '{spec.name}' command")
+    if spec.name not in evaluation.COMMANDS:
+        raise InvalidRequest(f"{spec.name.upper()} is not possible inside MULTI")
+    if is_reservation(session, arguments):
+        raise InvalidRequest(f"{shown(arguments[1])} is reserved by NX here, which is not possible inside MULTI")
+    command = with_source(session, tuple(arguments))
+    parsed = parse(command)
+    if isinstance(parsed, Fault):
+        return Queued(spec, command, (), faulty(parsed))
+    for key in parsed.keys:
+        checked_key(key)
+    return Queued(spec, command, parsed.keys, operations_of(parsed))
+
+
+def is_reservation(session: RespSession, arguments: Arguments) -> bool:
+    """SET NX, SETNX and MSETNX of a name that they would take for ever."""
+    if not session.reserve_prefixes:
+        return False
+    match arguments[0].upper():
+        case b"MSETNX":
+            return any(is_reserving(session, key) for key in arguments[1::2])
+        case b"SETNX":
+            return is_reserving(session, arguments[1])
+        case b"SET":
+            return b"NX" in map(bytes.upper, arguments[3:]) and is_reserving(session, arguments[1])
+        case _:
+            return False
 
 
 def check_room(session: RespSession) -> None:
@@ -203,23 +232,37 @@ def exec_(session: RespSession, _arguments: Arguments) -> bytes | None:
     session.leave_multi()
     if broken:
         return resp.error("EXECABORT Transaction discarded because of previous errors.")
-    then = tuple([operation for each in queued for operation in each.operations])
-    if not then and not compared:
-        return resp.array([each.shape(session, ()) for each in queued])
-    compares = tuple([compare_with(key, value) for key, value in compared.items()])
+    keys = list(dict.fromkeys([*compared, *[key for each in queued for key in each.keys]]))
+    if len(keys) > 1 and all(each.native is not None for each in queued):
+        return run_transaction(session, queued, compared)
+    refused = steps_refusal(writer_of(session), [(each.spec, each.command) for each in queued], compared)
+    if refused is not None:
+        return refused
+    commands = [each.command for each in queued]
+    if len(keys) > 1:
+        check_quota(session, sum([len(word) for command in commands for word in command]))
+        shape = partial(single_key.replies_to, session)
+        QueuedEvaluation(session, commands, keys, compared, shape, partial(reply_to, session, queued)).begin()
+        return None
+    key = keys[0] if keys else None
+    return single_key.execute(session, key, commands, compared.get(key) if key is not None else None)
+
+
+def run_transaction(session: RespSession, queued: list[Queued], compared: dict[bytes, ReadResult]) -> bytes | None:
+    then = tuple([operation for each in queued if each.native is not None for operation in each.native.operations])
+    compares = tuple([compare_with(key, found.value) for key, found in compared.items()])
     txn = Txn(compares=compares, then=then)
     flaw = flaw_of(txn)
     if flaw is not None:
         return resp.error(f"EXECABORT nothing was done: {flaw}")
-    principal = session.principal
-    assert principal is not None, "only clients that were let in run transactions"
+    principal = writer_of(session)
     refused = transaction_refusal(principal, txn)
     if refused is not None:
         return refused
     check_quota(session, size_of(txn))
     session.executing = True
     answered = partial(executed, session, queued, session.promise())
-    session.node.txn(txn, session.node.quotas.charging(principal, txn, answered))
+    session.node.txn(txn, session.node.quotas.charging(principal, txn, answered), session.caller)
     return None
 
 
@@ -237,20 +280,19 @@ def reply_to(session: RespSession, queued: list[Queued], outcome: TxnOutcome) ->
         case Executed() if outcome.succeeded:
             return resp.array(shaped(session, queued, outcome.done))
         case Executed():
-            return resp.null(3) if session.protocol == 3 else b"*-1\r\n"
+            return single_key.nothing_done(session)
         case WrongEngine():
-            keys, claimed = (", ".join(map(shown, each)) for each in (outcome.keys, outcome.claimed))
-            after = f"; from now on only transactions can write {claimed}" if claimed else ""
+            keys = ", ".join(map(shown, outcome.keys))
             return resp.error(
-                f"WRONGENGINE nothing was done: a transaction cannot use keys that were first written outside of one, "
-                f"here {keys}; use them outside of MULTI{after}"
+                f"WRONGENGINE nothing was done: a transaction over several keys has no room for values of more than "
+                f"64 KiB that were written outside of one, here {keys}; use them outside of MULTI, or write less"
             )
         case TxnRefused() if outcome.no_quorum:
             return resp.error(f"UNAVAILABLE nothing was done: {outcome.reason}")
         case TxnRefused():
             return resp.error(f"BUSY nothing was done: {outcome.reason}")
         case TxnUnknown():
-            return resp.error(f"TRYAGAIN no decision about the transaction, outcome unknown: {outcome.reason}")
+            return resp.error(f"INDEFINITE no decision about the transaction, outcome unknown: {outcome.reason}")
         case _:
             assert_never(outcome)
 
@@ -259,104 +301,18 @@ def shaped(session: RespSession, queued: list[Queued], done: Sequence[Done]) -> 
     replies: list[bytes] = []
     at = 0
     for each in queued:
-        replies.append(each.shape(session, done[at : at + len(each.operations)]))
-        at += len(each.operations)
+        assert each.native is not None, "all have operations"
+        operations = each.native.operations
+        results = done[at : at + len(operations)]
+        names = [op.key for op, one in zip(operations, results, strict=True) if one.wrong is Wrong.IMMUTABLE]
+        replies.append(immutable(names[0]) if names else each.native.shape(session, results))
+        at += len(operations)
     return replies
 
 
-# Commands that may be queued
+def immutable(key: bytes) -> bytes:
+    return resp.error(f"IMMUTABLE {shown(key)} is reserved for ever and cannot be overwritten or deleted")
 
-
-def get(_name: str, arguments: Arguments) -> Queued:
-    return Queued([Get(key=checked_key(arguments[1]))], bulk_of)
-
-
-def mget(_name: str, arguments: Arguments) -> Queued:
-    gets = [Get(key=checked_key(key)) for key in arguments[1:]]
-    return Queued(gets, lambda session, done: resp.array([bulk_of(session, [each]) for each in done]))
-
-
-def exists(_name: str, arguments: Arguments) -> Queued:
-    return Queued([Get(key=checked_key(key)) for key in arguments[1:]], count_of)
-
-
-def about_one(piece: Callable[[bytes | None], bytes]) -> "Callable[[str, Arguments], Queued]":
-    def make(_name: str, arguments: Arguments) -> Queued:
-        return Queued([Get(key=checked_key(arguments[1]))], lambda _, done: piece(done[0].value))
-
-    return make
-
-
-def set_(_name: str, arguments: Arguments) -> Queued:
-    options = [option.upper() for option in arguments[3:]]
-    if b"NX" in options:
-        raise InvalidRequest("SET NX is not possible inside MULTI: reserve the name with a command of its own")
-    for option in options:
-        resp_keys.check_option(option)
-    put = Put(key=checked_key(arguments[1]), value=checked_value(arguments[2]))
-    return Queued([put], bulk_of if b"GET" in options else ok_of)
-
-
-def getset(_name: str, arguments: Arguments) -> Queued:
-    return Queued([Put(key=checked_key(arguments[1]), value=checked_value(arguments[2]))], bulk_of)
-
-
-def getdel(_name: str, arguments: Arguments) -> Queued:
-    return Queued([Delete(key=checked_key(arguments[1]))], bulk_of)
-
-
-def delete(_name: str, arguments: Arguments) -> Queued:
-    return Queued([Delete(key=checked_key(key)) for key in arguments[1:]], count_of)
-
-
-def increment(name: str, arguments: Arguments) -> Queued:
-    delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
-    delta = -delta if name.startswith("decr") else delta
-    return Queued([Add(key=checked_key(arguments[1]), amount=abs(delta), negative=delta < 0)], sum_of)
-
-
-def constant(reply: Callable[[Arguments], bytes]) -> "Callable[[str, Arguments], Queued]":
-    def make(_name: str, arguments: Arguments) -> Queued:
-        told = reply(arguments)
-        return Queued([], lambda _, __: told)
-
-    return make
-
-
-def bulk_of(session: RespSession, done: Sequence[Done]) -> bytes:
-    return resp.maybe_bulk(done[0].value, session.protocol)
-
-
-def ok_of(_session: RespSession, _done: Sequence[Done]) -> bytes:
-    return resp.OK
-
-
-def count_of(_session: RespSession, done: Sequence[Done]) -> bytes:
-    return resp.integer(sum(each.value is not None for each in done))
-
-
-def sum_of(_session: RespSession, done: Sequence[Done]) -> bytes:
-    (one,) = done
-    if one.wrong is not None:
-        return resp.error(f"ERR {one.wrong.value}")
-    return resp.integer(int(one.value or b"0"))
-
-
-QUEUEABLE: dict[str, Callable[[str, Arguments], Queued]] = {
-    "get": get,
-    "mget": mget,
-    "exists": exists,
-    "strlen": about_one(resp_keys.length),
-    "type": about_one(resp_keys.type_name),
-    "set": set_,
-    "getset": getset,
-    "getdel": getdel,
-    "del": delete,
-    "unlink": delete,
-    **dict.fromkeys(("incr", "incrby", "decr", "decrby"), increment),
-    "ping": constant(lambda arguments: resp.bulk(arguments[1]) if len(arguments) > 1 else resp.simple("PONG")),
-    "echo": constant(lambda arguments: resp.bulk(arguments[1])),
-}
 
 on = partial(CommandSpec, group="transactions", access=Access.ANY, ends_multi=True)
 """Without keys of their own: those of the queued commands are checked."""

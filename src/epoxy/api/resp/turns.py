@@ -15,7 +15,7 @@ from epoxy.model.errors import StoreFailed
 T = TypeVar("T")
 Ended = Callable[[], None]
 
-BROKEN = resp.error("ERR internal error, outcome unknown")
+BROKEN = resp.error("INDEFINITE internal error, outcome unknown")
 
 
 def read_slices(reader: CommandReader, commands: deque[Arguments], data: bytes) -> bytes:

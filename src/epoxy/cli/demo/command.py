@@ -76,8 +76,11 @@ def demo(
     """Run a whole cluster on this machine: a process for each region, with the real round-trip times between AWS
     regions on the links. Ctrl-C ends it. The commands below are for a second terminal, while it runs.
 
-    With --exec, exits with the status of CMD; EPOXY_URLS has the addresses of all regions. With --auth, too,
-    EPOXY_TOKEN_FILE has the token of an application, EPOXY_WORKER_TOKEN_FILE and EPOXY_ADMIN_TOKEN_FILE the others.
+    Web pages that a program serves at 127.0.0.1, 90 ports above the first (7890), may use all regions.
+
+    With --exec, exits with the status of CMD; EPOXY_URLS has the addresses of all regions, EPOXY_PAGE_PORT the port for
+    pages. With --auth, too, EPOXY_TOKEN_FILE has the token of an application, EPOXY_WORKER_TOKEN_FILE and
+    EPOXY_ADMIN_TOKEN_FILE the others.
 
     \b
     Examples:

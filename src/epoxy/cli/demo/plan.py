@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
-from epoxy.testing import access_section, configuration
+from epoxy.testing import configuration
 from epoxy.transport.wan import aws
 
 REGIONS: dict[int, tuple[str, ...]] = {
@@ -24,7 +24,11 @@ PORT_BASE = 7800
 PORTS_APART = 10
 """From one region to the next: HTTP, RESP one above, and spare ports."""
 
-HIGHEST_PORT_BASE = 65535 - PORTS_APART * max(REGIONS)
+PAGE_PORT = PORTS_APART * max(REGIONS)
+"""Above the first port, behind those of all regions: pages that are served there, on this machine, may use the nodes
+from a browser. A program that can serve them there can reach the nodes without a browser as well."""
+
+HIGHEST_PORT_BASE = 65535 - PAGE_PORT
 MANIFEST, SECRET = "demo.json", "secret"
 
 
@@ -69,6 +73,10 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
     def sizes(self) -> Quorums:
         return quorums(len(self.places))
 
+    @property
+    def page_port(self) -> int:
+        return self.port_base + PAGE_PORT
+
     def place_of(self, name: str) -> Place:
         """A region that was removed comes back under its old id, which is in its data."""
         before = {place.name: place for place in (*self.founders, *self.added)}
@@ -101,8 +109,14 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         settings = configuration(node, [self._node(each) for each in self.founders], secret, QuorumPolicy.OPTIMAL)
         join = "" if place in self.founders else "join = true\n"
         wan = f"\n[wan]\nemulate = {str(self.wan).lower()}\n"
-        node.config.write_text(f"{settings}{join}{wan}{access_section(self.auth)}", "utf-8")
+        node.config.write_text(f"{settings}{join}{wan}{self._access()}", "utf-8")
         return node
+
+    def _access(self) -> str:
+        """Without tokens a node is open, because it listens on the loopback alone."""
+        auth = 'auth = "tokens"\n' if self.auth else ""
+        pages = ", ".join(f'"http://{host}:{self.page_port}"' for host in ("127.0.0.1", "localhost"))
+        return f"\n[access]\n{auth}cors_origins = [{pages}]\n"
 
     def _node(self, place: Place) -> RegionNode:
         http = self.port_base + PORTS_APART * (place.id - 1)

@@ -100,7 +100,7 @@ class Demo:
     def run_command(self, command: str) -> int:
         urls = [node.url for node in self.cluster.nodes]
         shown = tokens.files(self.cluster.plan.folder) if self.cluster.plan.auth else {}
-        running = subprocess.Popen(command, shell=True, env=command_environment(urls, shown))
+        running = subprocess.Popen(command, shell=True, env=command_environment(self.cluster.plan, urls, shown))
         try:
             while running.poll() is None:
                 self._serve()
@@ -157,14 +157,15 @@ def end(cluster: DemoCluster) -> None:
     cluster.stop()
 
 
-def command_environment(urls: list[str], shown: dict[str, str]) -> dict[str, str]:
+def command_environment(planned: DemoPlan, urls: list[str], shown: dict[str, str]) -> dict[str, str]:
     """With the folder of this Python on the path, so that `epoxy` is found. `shown`: the files of the demo's tokens, of
     which an application gets its own."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     given = {f"EPOXY_{name.upper()}_TOKEN_FILE": file for name, file in shown.items()}
     if shown:
         given |= {"EPOXY_TOKEN": "", "EPOXY_TOKEN_FILE": shown[tokens.APP]}
-    return {**os.environ, **given, "PATH": path, "EPOXY_URL": urls[0], "EPOXY_URLS": ",".join(urls)}
+    given |= {"EPOXY_URL": urls[0], "EPOXY_URLS": ",".join(urls), "EPOXY_PAGE_PORT": str(planned.page_port)}
+    return {**os.environ, **given, "PATH": path}
 
 
 def end_command(running: subprocess.Popen[bytes]) -> None:

@@ -62,7 +62,7 @@ def suggestions(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
     here = "" if plan.port_base == PORT_BASE else f" --url {regions[0]['http']}"
     cli = redis_cli()
     asked = 'REDISCLI_AUTH="$EPOXY_TOKEN" ' if plan.auth else ""
-    redis = [f"{asked}{cli} -p {last['resp'].rpartition(':')[2]} SET user/ada mine NX GET"] if cli else []
+    redis = [f"{asked}{cli} -p {last['resp'].rpartition(':')[2]} RESERVE user/ada mine"] if cli else []
     header = '-H "Authorization: Bearer $EPOXY_TOKEN" ' if plan.auth else ""
     return [
         *([f"export EPOXY_TOKEN=$(cat {tokens.files(plan.folder)[tokens.APP]})"] if plan.auth else []),

@@ -10,7 +10,7 @@ from epoxy.model.errors import AccessRefused, InvalidRequest, Unavailable
 from epoxy.testing import SLOW_POLL_S, START_S, ClusterNode
 
 ADMIN, APP, WORKER = "admin", "app", "worker"
-ROLES = {ADMIN: ("operator",), APP: ("writer", "caller"), WORKER: ("worker",)}
+ROLES = {ADMIN: ("operator",), APP: ("writer", "caller"), WORKER: ("worker", "caller")}
 
 
 def files(folder: Path) -> dict[str, str]:

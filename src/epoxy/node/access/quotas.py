@@ -5,6 +5,9 @@ never written before counts with its key and value, an overwrite with the differ
 value back and not the key, because its tombstone stays. Every node publishes what it counted under a system key of its
 own, some seconds after it has changed, and adds what the others published. How far that is off: docs/security.md.
 
+A value that ends by itself is given back by the node that counted it, when that learns of the next version: the end is
+the cluster's write, and tells no grant.
+
 Counts go by the grant's name. What a grant stored is still there after it was revoked, so one that is made anew under
 its name begins where it ended.
 """
@@ -32,6 +35,9 @@ BURST_MS = 1_000.0
 PUBLISH_MS = 10_000.0
 """From a change of the counts to its commit, and half as much more or less."""
 
+MAX_LENT = 100_000
+"""Values with an expiry that are remembered; of more, and after a restart, the oldest are not given back."""
+
 KEPT_NAMES = 2 * MAX_GRANTS
 """Counts of grants, and of as many that were revoked."""
 
@@ -53,6 +59,8 @@ class Quotas:
         self._own: dict[str, int] = {}
         self._of_others: dict[bytes, dict[str, int]] = {}
         self._sum_of_others: Counter[str] = Counter()
+        self._lent: dict[bytes, tuple[str, int, int]] = {}
+        """Values that end by themselves, as they were counted here: the grant, the version, the bytes."""
         self._published = b""
         self._timer: Timer | None = None
         """Until the counts are published; None: they did not change."""
@@ -97,6 +105,21 @@ class Quotas:
         """After a write. One whose outcome is not known is not counted."""
         if principal.stored_bytes and isinstance(outcome, Committed) and outcome.mine:
             self._add(principal.name, added_bytes(key, outcome.previous, outcome.proposal))
+            if outcome.proposal.expiry is not None:
+                self._lend(principal.name, key, outcome.proposal)
+
+    def _lend(self, name: str, key: bytes, lent: Proposal) -> None:
+        """Remember what to give back. The next version may be here already."""
+        if len(self._lent) >= MAX_LENT:
+            del self._lent[next(iter(self._lent))]
+        self._lent[key] = (name, lent.version, len(lent.value or b""))
+        self._give_back(key, self._replica.newest(key))
+
+    def _give_back(self, key: bytes, newest: Proposal | None) -> None:
+        name, version, count = self._lent[key]
+        if newest is not None and newest.version > version:
+            del self._lent[key]
+            self._add(name, -count)
 
     def charging(
         self, principal: Principal, txn: Txn, answered: Callable[[TxnOutcome], None]
@@ -164,6 +187,8 @@ class Quotas:
     def _committed(self, key: bytes, _before: KeyState, after: KeyState) -> None:
         if key.startswith(USAGE_KEYS) and after.committed is not None:
             self._learn(key, after.committed)
+        elif key in self._lent:
+            self._give_back(key, after.committed)
 
     def _learn(self, key: bytes, committed: Proposal) -> None:
         """A count that cannot be read leaves the one before."""
@@ -186,11 +211,13 @@ def usage_key(replica: int) -> bytes:
 
 
 def added_bytes(key: bytes, before: Proposal | None, after: Proposal) -> int:
-    """`before` may be a tombstone, and then the key was counted when it was first written. If it is not known, which is
-    rare, nothing is counted."""
+    """`before` may be a tombstone, and then the key was counted when it was first written; or end by itself, and then
+    its value is given back where it was counted. If it is not known, which is rare, nothing is counted."""
     if before is None and after.version > 1:
         return 0
-    replaced = len(before.value or b"") if before is not None else -len(key)
+    replaced = -len(key)
+    if before is not None:
+        replaced = len(before.value or b"") if before.expiry is None else 0
     return len(after.value or b"") - replaced
 
 

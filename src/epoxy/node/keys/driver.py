@@ -4,11 +4,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from epoxy.model.messages import Accept, Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
-from epoxy.model.records import KeyState
-from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, Path, ReadFailed, ReadOutcome, Refused, Write
+from epoxy.model.records import KeyState, Proposal
+from epoxy.model.strings import Evaluated, Register, Steps
+from epoxy.model.writes import (
+    ConsensusFailed,
+    Consistency,
+    Outcome,
+    Path,
+    ReadFailed,
+    ReadOutcome,
+    ReadResult,
+    Refused,
+    Write,
+)
 from epoxy.node.keys.carry_numbers import CarryNumbers
 from epoxy.node.keys.direct_round import RoundPlan
 from epoxy.node.keys.key_queue import KeyQueue
+from epoxy.node.keys.leases import Leases, end_of
 from epoxy.node.keys.owners import Owners
 from epoxy.node.keys.queued_write import AT_ANY_TIME, QueuedWrite, Turn
 from epoxy.node.keys.quiet_read import QuietRead
@@ -21,6 +33,7 @@ from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
 from epoxy.protocol.keys.carrying import answer_to, in_messages, is_declined, place, unpacked, was_taken_by_none
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
+from epoxy.protocol.keys.evaluation import Evaluation
 from epoxy.protocol.keys.folding import ABSENT, answer_found
 from epoxy.protocol.keys.operations import PendingWrite
 from epoxy.protocol.keys.proposer import FoldIntent, new_proposal_id
@@ -76,7 +89,10 @@ class Driver:
         self.counts = FoldCounts()
         self.numbers = CarryNumbers(dice)
         self.writers = RecentWriters(clock)
-        replica.commit_watchers.extend((self._learned, self.writers.committed))
+        self.leases = Leases(self)
+        self.evaluate: Callable[[Steps, Register], Evaluated] = no_commands
+        """Runs the steps of a write."""
+        replica.commit_watchers.extend((self._learned, self.writers.committed, self.leases.learned))
         replica.carried = self._carried
         replica.refused = self._refused
         replica.queued = self._queued
@@ -85,7 +101,9 @@ class Driver:
         """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
         may still begin."""
         key, plan, now_ms = write.key, self.plan(), self.clock.now_ms()
-        pending = PendingWrite(write=write, proposal_id=new_proposal_id(write, plan.ctx))
+        pending = self.pending(write)
+        if self.leases.over_version(key):
+            self._end_first(key)
         is_first = key not in self._queues
         if is_first and not self.owners.concern(key):
             single = self._queues[key] = SingleWrite(self, pending, plan, now_ms, answered, turn)
@@ -96,6 +114,32 @@ class Driver:
             queue.first(entry)
         elif not queue.add(entry):
             answered(queue.refusal)
+
+    def pending(self, write: Write) -> PendingWrite:
+        """With an id, and with what evaluates its steps."""
+        pending = PendingWrite(write=write, proposal_id=new_proposal_id(write, self.plan().ctx))
+        if write.steps is not None:
+            pending.evaluation = Evaluation(write.steps, partial(self._evaluate, write.key))
+        return pending
+
+    def _end_first(self, key: bytes) -> None:
+        """The value of this key is over by this replica's count: the decision that it is comes before the next write,
+        in the same fold."""
+        version = self.leases.over_version(key)
+        write, plan = end_of(key, version), self.plan()
+        pending = PendingWrite(write=write, proposal_id=new_proposal_id(write, plan.ctx))
+        taken = self.leases.put_in_front(key, version)
+        queue = self._queue_of(key)
+        if not queue.add(QueuedWrite(pending, self.clock.now_ms(), taken)):
+            taken(queue.refusal)
+
+    def _evaluate(self, key: bytes, steps: Steps, committed: Proposal | None) -> Evaluated:
+        if committed is None:
+            return self.evaluate(steps, Register(value=None))
+        remaining_ms = self.leases.remaining_ms(key, committed)
+        return self.evaluate(
+            steps, Register(value=committed.value, remaining_ms=remaining_ms, version=committed.version)
+        )
 
     def _queue_of(self, key: bytes) -> KeyQueue:
         found = self._queues.get(key)
@@ -117,6 +161,7 @@ class Driver:
         single.client(outcome)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        answered = partial(self._found, key, consistency, answered)
         if consistency is Consistency.LINEARIZABLE:
             writer, plan = self.writers.of(key), self.plan()
             if writer is None:
@@ -125,6 +170,24 @@ class Driver:
                 self.run_read(reader.linearizable(key, plan.ctx, writer), answered)
         else:
             self.run_read(reader.read(key, consistency, self._context()), answered)
+
+    def _found(
+        self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None], outcome: ReadOutcome
+    ) -> None:
+        """A value whose count has run out here: an optimistic read hides it; a linearizable one says that it is absent
+        only when that is decided."""
+        if not isinstance(outcome, ReadResult) or not self.leases.is_over(key, outcome.committed):
+            answered(outcome)
+        elif consistency is Consistency.LINEARIZABLE and outcome.committed is not None:
+            self.leases.propose_end(key, outcome.committed.version, partial(self._ended, key, answered))
+        else:
+            answered(self.leases.seen(key, outcome))
+
+    def _ended(self, key: bytes, answered: Callable[[ReadOutcome], None], outcome: Outcome) -> None:
+        if isinstance(outcome, ConsensusFailed | Refused):
+            answered(ReadFailed(reason=f"whether it has ended is not decided: {outcome.reason}"))
+        else:
+            self.read(key, Consistency.LINEARIZABLE, answered)
 
     def read_from_others(self, key: bytes, answered: Callable[[ReadOutcome], None]) -> None:
         """What a quorum without this replica knows of a key, whose committed row cannot be read here."""
@@ -267,6 +330,8 @@ class Driver:
     def _enqueue(self, pending: PendingWrite, now_ms: float) -> bool:
         """A write of another home, unless it waits here already."""
         key, home = pending.write.key, pending.proposal_id.replica_id
+        if self.leases.over_version(key):
+            self._end_first(key)
         queue = self._queue_of(key)
         if pending.proposal_id in queue.held:
             return True
@@ -279,8 +344,16 @@ class Driver:
             plan = self._plan = RoundPlan(self._context())
         return plan
 
+    def uniform(self) -> float:
+        return self._dice.uniform()
+
     def _context(self) -> Context:
         return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
+
+
+def no_commands(steps: Steps, _register: Register) -> Evaluated:
+    """The default of `Driver.evaluate`."""
+    raise NotImplementedError(f"this node runs no commands: {steps}")
 
 
 def drop(_reply: Reply) -> None:

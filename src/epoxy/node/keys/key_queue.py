@@ -100,13 +100,25 @@ class KeyQueue:
         waiting = self._waiting
         if len(waiting) + 1 >= MAX_QUEUED_PER_KEY:
             return False
-        entry.turn.wait()
+        entry.turn.wait(partial(self._withdraw, entry))
         waiting.append(entry)
         if entry.home:
             self.held.add(entry.pending.proposal_id)
         if self._round is None:
             self._soon(GATHER_MS if self._carried and not entry.home else 0)
         return True
+
+    def _withdraw(self, entry: QueuedWrite) -> None:
+        """Its client is gone, or was told that it is dropped. What has begun goes on."""
+        if entry.begun or entry.pending.outcome is not None:
+            return
+        self._waiting.remove(entry)
+        entry.pending.outcome = UNBEGUN
+        self._driver.finished(entry, UNBEGUN, 0)
+        if entry.answered is not None:
+            entry.answered(UNBEGUN)
+        if self._round is None and not self._is_awaited:
+            self._rest()
 
     @property
     def refusal(self) -> Refused:

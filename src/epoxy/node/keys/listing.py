@@ -2,9 +2,11 @@
 
 from itertools import islice
 
+from epoxy.model.marks import OWNED, is_owned
 from epoxy.model.records import Proposal
+from epoxy.node.keys.leases import Leases
 from epoxy.node.keys.replica import Replica
-from epoxy.node.txn.transactions import OWNED, Transactions, is_owned
+from epoxy.node.txn.transactions import Transactions
 from epoxy.ports import Store
 
 PAGE_BYTES = 4 << 20
@@ -12,19 +14,21 @@ PAGE_BYTES = 4 << 20
 
 
 class Listing:
-    def __init__(self, replica: Replica, store: Store, transactions: Transactions) -> None:
+    def __init__(self, replica: Replica, store: Store, transactions: Transactions, leases: Leases) -> None:
         self._replica = replica
         self._store = store
         self._transactions = transactions
+        self._leases = leases
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        """Fewer than `limit` if these are the last, or if their values come to PAGE_BYTES."""
+        """Fewer than `limit` if these are the last, or if their values come to PAGE_BYTES. A value that is over by this
+        replica's count is absent."""
         found: list[tuple[bytes, Proposal]] = []
         size = 0
         rows = self._replica.keyspace.clients_keys(self._store.durable(), prefix, after)
         for key, committed in islice(rows, limit):
-            shown = self._transactions.shown(key) if is_owned(committed) else committed
-            found.append((key, shown))
+            shown = self._transactions.shown(key, committed) if is_owned(committed) else committed
+            found.append((key, self._leases.shown(key, shown)))
             size += len(shown.value or b"")
             if size >= PAGE_BYTES:
                 break
@@ -38,4 +42,6 @@ class Listing:
     def _lives(self, key: bytes) -> bool:
         """For a key whose row says that it belongs to transactions."""
         here = self._replica.peek(key, use_cache=False)
-        return here is not None and not (is_owned(here.committed) and self._transactions.shown(key).is_tombstone)
+        if here is None or not is_owned(here.committed):
+            return here is not None
+        return not self._transactions.shown(key, here.committed).is_tombstone

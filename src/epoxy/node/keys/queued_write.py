@@ -14,8 +14,8 @@ STARVED = 2
 class Turn(Protocol):
     """Of a write in the queue of its key. A Ticket of `runtime.admission` is one."""
 
-    def wait(self) -> None:
-        """The write was queued."""
+    def wait(self, withdraw: Callable[[], None]) -> None:
+        """The write was queued. `withdraw` takes it from the queue, if it has not begun."""
 
     def begin(self) -> bool:
         """The write could begin now. False: its client was answered that it was dropped, so it must not."""
@@ -24,7 +24,7 @@ class Turn(Protocol):
 class AnyTime:
     """For writes without a time limit."""
 
-    def wait(self) -> None:
+    def wait(self, withdraw: Callable[[], None]) -> None:
         pass
 
     def begin(self) -> bool:

@@ -34,7 +34,7 @@ from epoxy.model.messages import (
     Request,
     UpdateConfig,
 )
-from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal, Vote
+from epoxy.model.records import FRESH, ChangelogEntry, ExpiryEntry, KeyState, Proposal, Vote
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.members import config_record
@@ -207,6 +207,10 @@ class Replica:
             return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
         cached = self.keyspace.cached(view, key) if use_cache else None
         return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
+
+    def expiring(self, after: bytes | None, limit: int) -> list[tuple[bytes, ExpiryEntry]]:
+        """The next keys beyond `after` whose committed value ends."""
+        return self.keyspace.expiring(self._store.newest(), after, limit)
 
     def in_flight(self, key: bytes) -> tuple[Ballot, Vote | None]:
         """Promise and vote of a key whose committed row cannot be read."""

@@ -32,6 +32,7 @@ from epoxy.protocol.members.effects import (
     Replace,
 )
 from epoxy.protocol.members.mirror import is_learning, mirror, nearest_sources
+from epoxy.protocol.txn.execution import Values
 from epoxy.runtime.flow import Done, FlowHost, FlowRunner
 from epoxy.store.txn_pages import ValueSpace
 
@@ -61,6 +62,9 @@ class TxnStateSource(Protocol):
         """Decisions that are not forgotten, in order."""
 
     def keep(self, kept: tuple[Kept, ...]) -> None: ...
+
+    def copied(self, values: Values) -> None:
+        """What is held of these keys was replaced by what another replica holds; not durable yet."""
 
     def install(self, term: int) -> None:
         """From now on this replica counts as one that has executed everything of the term."""
@@ -158,8 +162,7 @@ class TxnSync:
                 view = self._store.newest()
                 done(self._pace.timed(lambda: self.values.stretches(view, effect.after, effect.stretches)))
             case Replace():
-                work = partial(self.values.replace, spans=effect.spans, pairs=effect.pairs)
-                self._change(effect.epoch, lambda: self._store.transact(work), done)
+                self._change(effect.epoch, partial(self._replace, effect), done)
             case Preserve():
                 self._change(effect.epoch, partial(self._keep, effect.kept), lambda made: done(made is not None))
             case Install():
@@ -169,6 +172,12 @@ class TxnSync:
                 done(None)
             case _:
                 assert_never(effect)
+
+    def _replace(self, effect: Replace) -> int:
+        work = partial(self.values.replace, spans=effect.spans, pairs=effect.pairs)
+        changed = self._store.transact(work)
+        self.engine.copied(changed)
+        return len(changed)
 
     def _keep(self, kept: tuple[Kept, ...]) -> bool:
         self.engine.keep(kept)

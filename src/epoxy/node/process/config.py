@@ -41,6 +41,13 @@ Origins = Annotated[
         extra={"from_text": lambda value: [origin.strip() for origin in value.split(",")]},
     ),
 ]
+Prefixes = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...],
+    Meta(
+        description='a list of beginnings of keys, as ["user/"]',
+        extra={"from_text": lambda value: [prefix.strip() for prefix in value.split(",")]},
+    ),
+]
 EVERYWHERE = {"0.0.0.0", "::"}
 
 
@@ -134,6 +141,14 @@ class AccessSettings(Struct, frozen=True, kw_only=True):
     cors_origins: Origins = ()
 
 
+class RespSettings(Struct, frozen=True, kw_only=True):
+    """Of the Redis port. `request_timeout_ms`: below the five seconds after which most Redis clients close their
+    connection. `reserve_prefixes`: where NX takes a name for ever, for clients that cannot send RESERVE."""
+
+    request_timeout_ms: Annotated[int, Meta(ge=10, le=600_000)] = 4_000
+    reserve_prefixes: Prefixes = ()
+
+
 class WanSettings(Struct, frozen=True, kw_only=True):
     emulate: bool = False
 
@@ -145,6 +160,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     store: StoreSettings = StoreSettings()
     limits: Limits = Limits()
     access: AccessSettings = AccessSettings()
+    resp: RespSettings = RespSettings()
     wan: WanSettings = WanSettings()
     placement: PlacementConfig = PlacementConfig()
 
@@ -182,6 +198,7 @@ TABLE: dict[str, dict[str, Setting]] = {
     "store": settings_of(StoreSettings),
     "limits": settings_of(Limits),
     "access": settings_of(AccessSettings),
+    "resp": settings_of(RespSettings),
     "wan": settings_of(WanSettings),
     "placement": settings_of(
         PlacementConfig,

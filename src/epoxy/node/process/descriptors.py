@@ -17,9 +17,6 @@ SHARES = 4
 
 LEAST_HANDSHAKES = 4
 
-RELAY_SHARE = 64
-"""One in so many descriptors for each datacenter that requests about actors are relayed to."""
-
 
 def raise_limit() -> None:
     """Every connection is a file descriptor. The usual soft limit of 1,024 is for programs that use select()."""
@@ -42,11 +39,6 @@ def connections_per_port(wanted: int) -> int:
 
 def handshakes_per_port() -> int:
     return max(LEAST_HANDSHAKES, min(MAX_HANDSHAKES, share() // 2))
-
-
-def relay_connections(wanted: int) -> int:
-    """To one other datacenter."""
-    return max(1, min(wanted, bands().operators // RELAY_SHARE))
 
 
 def log_lower_limit(wanted: int, allowed: int) -> None:

@@ -18,6 +18,7 @@ from epoxy.node.keys.driver import Driver
 from epoxy.ports import Clock, Store, StoreCut
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.row_kinds import UNKNOWN, Remedy, Row, RowKind, row_of
+from epoxy.store.txn_rows import OrderedSpace
 
 AT_ONCE = 8
 """Keys that are read from others at the same time: rot comes in pages of many rows, and clients go on meanwhile."""
@@ -143,9 +144,13 @@ class Repairs:
             case _:
                 assert_never(row.remedy)
 
-    def _renewed(self, row: Row) -> bytes:
+    def _renewed(self, row: Row) -> bytes | None:
         if row.kind is RowKind.CACHES:
             return b""
+        if row.kind is RowKind.EXPIRY:
+            return self._driver.replica.keyspace.expiry_row(self._store.newest(), row.name)[1]
+        if row.kind is RowKind.TXN_EXPIRY:
+            return OrderedSpace(self._driver.replica.me).index_row(self._store.newest(), row.name)[1]
         return self._space.first_kept(self._store.newest(), self._store.newest_stamp())
 
     def _truncate(self, key: bytes, row: Row) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from msgspec.structs import replace
 
-from epoxy.model.api import ScrubReport
+from epoxy.model.api_scrub import ScrubReport
 from epoxy.node.scrub.repairs import Repairs
 from epoxy.ports import Clock, Snapshot, Timer
 from epoxy.store.embedded.scrub import ScrubPage

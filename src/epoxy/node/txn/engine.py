@@ -24,7 +24,7 @@ from epoxy.model.instances import (
     Sealed,
 )
 from epoxy.model.messages import Failed, Reply
-from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
+from epoxy.model.transactions import OrderedValue, Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.txn.catchup import CatchUp
 from epoxy.node.txn.executor import Results
@@ -205,9 +205,9 @@ class OrderedEngine:
         """Whether it was still in the queue. Then it is never proposed, and never answered."""
         return self.submissions.queue.withdraw(ticket)
 
-    def value(self, key: bytes) -> bytes | None:
+    def held(self, key: bytes) -> OrderedValue:
         """As far as transactions were executed here and are durable."""
-        return self.replica.space.value(self._store.durable(), key)
+        return self.replica.space.held(self._store.durable(), key)
 
     def submit(self, instance_id: InstanceId, command: Command) -> None:
         flow = submit(instance_id, command, self._context())

@@ -8,7 +8,7 @@ from epoxy.model.instances import Instance, InstanceId
 from epoxy.model.transactions import Executed
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.txn import graph, terms
-from epoxy.protocol.txn.execution import ExecutionState, execute_command
+from epoxy.protocol.txn.execution import ExecutionState, Values, execute_command
 
 if TYPE_CHECKING:
     from epoxy.node.txn.replica import OrderedReplica
@@ -33,6 +33,8 @@ class Executor:
         self._groups: deque[list[InstanceId]] = deque()
         """The next to be executed, each in one transaction: their dependencies are executed, or are before them
         here."""
+        self._written: Values = {}
+        """By the group that was executed last."""
 
     def add(self, *decided: InstanceId) -> None:
         self._roots.extend(decided)
@@ -81,6 +83,8 @@ class Executor:
         """In one transaction: after half a group the rest would get another order. With `before`, the only instance of
         the group is decided in the same transaction: one sync for both."""
         results = self._store.transact(partial(self._apply, group, before))
+        if self._written:
+            self._replica.on_written(self._written)
         for instance_id in group:
             self._replica.log.mark_executed(instance_id)
         for instance_id in group:
@@ -89,12 +93,13 @@ class Executor:
     def _apply(self, group: list[InstanceId], before: Instance | None, tx: Transaction) -> dict[InstanceId, Results]:
         if before is not None:
             self._replica.rows.save(tx, before, self._replica.log.get(before.id))
-        state = ExecutionState(lambda key: self._replica.space.value(tx, key))
+        state = ExecutionState(lambda key: self._replica.space.held(tx, key))
         results: dict[InstanceId, Results] = {}
         for instance_id in group:
             command = self._replica.log.get(instance_id).chosen
             results[instance_id] = None if command is None else execute_command(command, state)
             self._replica.rows.mark_executed(tx, instance_id)
-        for key, value in state.written.items():
-            self._replica.space.set_value(tx, key, value)
+        for key, held in state.written.items():
+            self._replica.space.set_held(tx, key, held)
+        self._written = state.written
         return results

@@ -31,11 +31,14 @@ from epoxy.model.instances import (
     Waiting,
 )
 from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.records import ExpiryEntry
+from epoxy.model.transactions import OrderedValue
 from epoxy.node.txn.executor import Executor, Results
 from epoxy.ports import Store
 from epoxy.protocol.txn import acceptor, terms
 from epoxy.protocol.txn.catchup import dependencies_first, page_of
 from epoxy.protocol.txn.effects import Begin, FinishFast, Join, Look, Seen, TxnOp
+from epoxy.protocol.txn.execution import Values
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Ends, Part
 from epoxy.protocol.txn.votes import Votes, decides
@@ -71,6 +74,8 @@ class OrderedReplica:
         """Called for an instance that was decided, or for which a recovery elsewhere waits."""
         self.on_executed: Callable[[InstanceId, Results], None] = lambda _, __: None
         """Called right after the transaction, before it is durable."""
+        self.on_written: Callable[[Values], None] = lambda _: None
+        """Called with what was written, as above."""
         self.on_change: Callable[[Instance], None] = lambda _: None
         """Called for every change, as above."""
         self.on_backlog: Callable[[], None] = lambda: None
@@ -193,6 +198,14 @@ class OrderedReplica:
         self.term = terms.adopted(term, self.config, self.me) if self.config is not None else term
         self._store.transact(partial(self.space.arrive, term=self.term))
         self._begin_term()
+
+    def newest(self, key: bytes) -> OrderedValue:
+        """As far as transactions were executed here, durable or not."""
+        return self.space.held(self._store.newest(), key)
+
+    def expiring(self, after: bytes | None, limit: int) -> list[tuple[bytes, ExpiryEntry]]:
+        """The next keys beyond `after` whose value ends."""
+        return self.space.expiring(self._store.newest(), after, limit)
 
     def start(self) -> None:
         """Execute what was decided before a crash and not executed."""

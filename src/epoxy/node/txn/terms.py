@@ -12,6 +12,7 @@ from epoxy.model.instances import Ended, InstanceId, Sealed, TermEnd
 from epoxy.model.members import Frontier, Kept, KeptId
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Store
+from epoxy.protocol.txn.execution import Values
 from epoxy.protocol.txn.terms import Part, last_slots
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ class Terms:
 
     def keep(self, kept: tuple[Kept, ...]) -> None:
         self._store.transact(lambda tx: self._replica.space.keep(tx, kept))
+
+    def copied(self, values: Values) -> None:
+        """A newcomer counts the expiries of what it holds, as the replica does that it was copied from."""
+        self._replica.on_written(values)
 
     def install(self, term: int) -> None:
         """The values were copied from a replica that has executed everything of this term."""

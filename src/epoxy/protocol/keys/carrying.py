@@ -19,11 +19,13 @@ from epoxy.model.writes import (
     Outcome,
     Path,
     Refused,
+    Unchanged,
     VersionMismatch,
     Write,
 )
 from epoxy.protocol.keys.folding import ABSENT, MAX_FOLD_BYTES, UNKNOWN, find
 from epoxy.protocol.keys.operations import PendingWrite
+from epoxy.protocol.keys.preconditions import expiry_of
 
 MAX_REASON = 256
 
@@ -36,8 +38,14 @@ NO_LIFE = 0
 
 def may_be_carried(write: Write) -> bool:
     """A reservation that lost needs no other round, and a large value travels once. An amount travels as 63 bits and a
-    sign, into which the least number does not fit."""
-    return write.mutable and len(write.value or b"") <= MAX_FOLD_BYTES and write.amount != LEAST_INTEGER
+    sign, into which the least number does not fit. Steps are evaluated at their home, once for each input: a script
+    need not be deterministic."""
+    return (
+        write.mutable
+        and len(write.value or b"") <= MAX_FOLD_BYTES
+        and write.amount != LEAST_INTEGER
+        and write.steps is None
+    )
 
 
 def packed(pending: PendingWrite) -> CarriedWrite:
@@ -51,6 +59,11 @@ def packed(pending: PendingWrite) -> CarriedWrite:
         returning=write.returning,
         amount=abs(write.amount) if write.amount is not None else None,
         negative=write.amount is not None and write.amount < 0,
+        if_absent=write.if_absent,
+        touch=write.touch,
+        keep_expiry=write.keep_expiry,
+        ttl_ms=write.ttl_ms,
+        session=write.session,
     )
 
 
@@ -63,6 +76,11 @@ def unpacked(key: bytes, carried: CarriedWrite) -> PendingWrite:
         if_version=carried.if_version,
         amount=-amount if amount is not None and carried.negative else amount,
         returning=carried.returning,
+        if_absent=carried.if_absent,
+        touch=carried.touch,
+        keep_expiry=carried.keep_expiry,
+        ttl_ms=carried.ttl_ms,
+        session=carried.session,
     )
     return PendingWrite(
         write=write, proposal_id=carried.proposal_id, floor=carried.floor, handed_over=True, is_guest=True
@@ -96,7 +114,7 @@ def answer_to(pending: PendingWrite, outcome: Outcome) -> CarryAnswer:
     match outcome:
         case Committed():
             result, version, committed = CarryResult.DONE, outcome.proposal.version, outcome.previous
-            value = outcome.proposal.value if pending.write.amount is not None else None
+            value = outcome.proposal.value if pending.write.amount is not None or pending.write.touch else None
         case ExpectedValueDoesNotMatch():
             result, committed = CarryResult.TAKEN, outcome.committed
         case VersionMismatch():
@@ -107,6 +125,8 @@ def answer_to(pending: PendingWrite, outcome: Outcome) -> CarryAnswer:
             result, committed = CarryResult.ABSENT, outcome.committed
         case NotAnInteger():
             result, committed, reason = CarryResult.NO_INTEGER, outcome.committed, outcome.reason
+        case Unchanged():
+            raise AssertionError("steps are evaluated at their home alone")
         case ConsensusFailed():
             reason = outcome.reason
         case Refused():
@@ -140,9 +160,13 @@ def outcome_of(pending: PendingWrite, answer: CarryAnswer) -> Outcome:
     write, committed, path = pending.write, answer.committed, Path.SLOW
     match answer.result:
         case CarryResult.DONE:
-            value = answer.value if write.amount is not None else write.value
+            value = answer.value if write.amount is not None or write.touch else write.value
             proposal = Proposal(
-                value=value, version=answer.version, mutable=write.mutable, proposal_id=pending.proposal_id
+                value=value,
+                version=answer.version,
+                mutable=write.mutable,
+                proposal_id=pending.proposal_id,
+                expiry=expiry_of(write, None, answer.version) if write.expires and write.amount is None else None,
             )
             return Committed(proposal=proposal, mine=True, path=path, previous=committed)
         case CarryResult.MISMATCH:

@@ -10,6 +10,7 @@ from epoxy.model.messages import AlreadyCommitted, Commit
 from epoxy.model.records import Proposal, ProposalId, Vote
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.protocol.effects import Adopt
+from epoxy.protocol.keys.evaluation import Evaluation
 
 
 class Answered(Struct, frozen=True):
@@ -34,7 +35,7 @@ class PendingWrite(Struct, kw_only=True, gc=False):
     """A write without an answer. Once it is exposed, put forward or handed over, it may be in a decision: in none up to
     version `floor` (rule F2), which rises only by decisions that were looked through. `handed_over`: another replica
     may still fold it. `is_guest`: its home is another replica, which handed it over. `lost`: rounds it did not win, and
-    `travelled`, the longest path of those."""
+    `travelled`, the longest path of those. `evaluation`: of its steps."""
 
     write: Write
     proposal_id: ProposalId
@@ -44,6 +45,7 @@ class PendingWrite(Struct, kw_only=True, gc=False):
     lost: int = 0
     travelled: Path = Path.LOCAL
     outcome: Outcome | None = None
+    evaluation: Evaluation | None = None
 
     @property
     def is_exposed(self) -> bool:

@@ -40,7 +40,7 @@ NOTHING = stretch((), None)
 
 
 def pairs_digest(pairs: Sequence[Pair]) -> bytes:
-    """Of the ordered engine, whose values have no versions."""
+    """Of the ordered engine, by the records of its keys."""
     rows = [b"%d %d %b%b" % (len(pair.key), len(pair.value), pair.key, pair.value) for pair in pairs]
     return blake2b(b"".join(rows), digest_size=DIGEST_BYTES).digest()
 

@@ -1,4 +1,5 @@
-"""Which envoys hold too many actors: draining ones hold all of theirs too many, the others what exceeds their share."""
+"""Which envoys hold too many actors: draining ones hold all of theirs too many, the others what exceeds their share;
+and which hold actors that a higher version of the code could have."""
 
 from msgspec import Struct
 
@@ -50,6 +51,26 @@ def excesses(view: Snapshot, pool: EnvoyPool, bound_percent: int, limit: int) ->
         if weights and load.slots > allowed:
             found.append(Excess(load.slots - allowed, load.envoy.key))
     return limited(sorted(found, reverse=True), limit)
+
+
+def outdated(view: Snapshot, pool: EnvoyPool, oldest_ms: int, limit: int) -> list[Excess]:
+    """How many actors of each envoy could move to the highest version of the pool, at most `limit` of each and no more
+    in all than that version has room for: an actor that finds none there would wait, while the old code could serve
+    it. Envoys whose last ping is before `oldest_ms` offer no room."""
+    held = loads(view, pool)
+    fresh = [load for load in held if load.envoy.places and load.envoy.last_ping_ts >= oldest_ms]
+    highest = max((load.envoy.version for load in fresh), default=0)
+    targets = [load for load in fresh if load.envoy.version == highest]
+    if any(load.envoy.capacity == 0 for load in targets):
+        room = len(held) * limit
+    else:
+        room = sum(max(0, load.envoy.capacity - load.slots) for load in targets)
+    found = [
+        Excess(min(limit, load.slots), load.envoy.key)
+        for load in held
+        if load.envoy.version < highest and load.slots and load.envoy.draining_ts is None
+    ]
+    return limited(sorted(found, reverse=True), room)
 
 
 def limited(found: list[Excess], limit: int) -> list[Excess]:

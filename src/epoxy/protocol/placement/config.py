@@ -14,6 +14,13 @@ class Strategy(enum.Enum):
     RANDOM_FULL_RANGE = "random_full_range"
 
 
+class Upgrade(enum.Enum):
+    """What becomes of actors when envoys of a higher version connect: they stay until theirs drains, or move."""
+
+    DRAIN = "drain"
+    MOVE = "move"
+
+
 RANGES: dict[str, tuple[int, int]] = {
     "samples": (1, 8),
     "virtual_nodes": (1, 64),
@@ -23,9 +30,11 @@ RANGES: dict[str, tuple[int, int]] = {
     "load_bound_percent": (0, 1000),
     "sweep_every_s": (1, 86_400),
     "rebalance_at_once": (0, 1000),
+    "home_lease_ms": (5_000, 3_600_000),
 }
 """The first four are those of the original design. An envoy pings several times within its threshold, so it is at least
-a tenth of a second; a sweep is due at least once a day."""
+a tenth of a second; a sweep is due at least once a day. A lease as a home is renewed three times in its time, by
+writes that may take a second."""
 
 
 RENAMED = {"envoy_eligible_threshold": "placement.eligible_threshold_ms, in milliseconds"}
@@ -40,6 +49,7 @@ OF_POOLS = (
     "use_snapshot_read",
     "reserve_slots",
     "load_bound_percent",
+    "upgrade",
 )
 """The settings that a pool may override. The others concern all envoys of a node: how they are timed, swept and
 moved."""
@@ -49,7 +59,8 @@ class PlacementConfig(Struct, frozen=True, kw_only=True):
     """`pools` are settings of single pools, under "pool" or "namespace/pool".
 
     `samples` is K of the power of K choices. `load_bound_percent` 25 keeps every envoy below 1.25 times its share; 0
-    is no bound. `rebalance_at_once` is how many actors may be on the move from hot envoys; 0 moves none."""
+    is no bound. `rebalance_at_once` is how many actors may be on the move from hot envoys; 0 moves none.
+    `home_lease_ms`: the time to live of this datacenter's lease as a home; after it, others take its actors over."""
 
     strategy: Strategy = Strategy.HASH
     samples: int = 2
@@ -63,6 +74,8 @@ class PlacementConfig(Struct, frozen=True, kw_only=True):
     load_bound_percent: int = 0
     sweep_every_s: int = 60
     rebalance_at_once: int = 0
+    home_lease_ms: int = 30_000
+    upgrade: Upgrade = Upgrade.DRAIN
     pools: dict[str, "PlacementConfig"] = {}
 
     def of(self, pool: EnvoyPool) -> "PlacementConfig":

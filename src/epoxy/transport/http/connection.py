@@ -11,6 +11,7 @@ from epoxy.transport.http.graceful_close import CLOSE_DELAY_S
 from epoxy.transport.http.header_memo import HeaderMemo
 from epoxy.transport.http.phases import ConnectionPhase, patience_s
 from epoxy.transport.http.request import HttpRequest
+from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers.frames import PROTOCOL, FrameHandler
 from epoxy.transport.peers.session import PeerSession
@@ -38,6 +39,7 @@ class HttpConnection(asyncio.Protocol):
         self._unserved: deque[Exchange] = deque()
         self._unsent = self._last_sent = 0
         self._stream: Stream | None = None
+        self._body: RequestBody | None = None
         self._switch: tuple[PeerSession, FrameHandler] | None = None
         self._header_memo = HeaderMemo()
         self._phase = ConnectionPhase.REQUEST
@@ -128,7 +130,8 @@ class HttpConnection(asyncio.Protocol):
             self._exchanges.pop()
             self._account.add(-dropped.size)
             dropped.lost()
-        self._expect(ConnectionPhase.NOTHING)
+        if self._body is None:
+            self._expect(ConnectionPhase.NOTHING)
         self.advance()
 
     def cache_response(self, exchange: Exchange, answer: bytes, lasting: tuple[bytes, ...]) -> None:
@@ -184,7 +187,11 @@ class HttpConnection(asyncio.Protocol):
         return not self._on_trial
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """The last answer of this connection, after those of earlier requests."""
+        """The last answer of this connection, after those of earlier requests. A request that is served while its body
+        arrives has its answer already, or waits for the rest."""
+        if self._body is not None:
+            self._transport.abort()
+            return
         self._expect(ConnectionPhase.NOTHING)
         self._backlog = b""
         self._lingers = True
@@ -196,6 +203,8 @@ class HttpConnection(asyncio.Protocol):
         return 503, "too_many_connections", f"{self._connections.limit} connections are open already"
 
     def _drop_exchanges(self) -> None:
+        if self._body is not None:
+            self._give_up_body(self._body)
         for exchange in self._exchanges:
             exchange.lost()
         self._exchanges.clear()
@@ -204,6 +213,15 @@ class HttpConnection(asyncio.Protocol):
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.lost()
+
+    def _give_up_body(self, body: RequestBody) -> None:
+        """It is answered, or lost, before all of it came."""
+        self._body = None
+        self._account.add(-body.size)
+        body.drop()
+        self._backlog = b""
+        self._lingers = True
+        self._expect(ConnectionPhase.NOTHING)
 
     # Time limits
 

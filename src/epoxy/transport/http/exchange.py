@@ -7,6 +7,7 @@ from typing import Protocol
 from epoxy.transport.holdings import FREE_BYTES, Holdings
 from epoxy.transport.http import response
 from epoxy.transport.http.request import HttpRequest
+from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.http.response import Headers
 from epoxy.transport.peers.frames import FrameHandler
 from epoxy.transport.peers.session import PeerSession
@@ -60,6 +61,9 @@ class Owner(Protocol):
     def address(self) -> str:
         """Of the client, as text."""
 
+    def abort(self) -> None:
+        """End the connection at once: the answer broke off."""
+
     def shrink(self, exchange: "Exchange", size: int) -> None:
         """The exchange holds so many bytes less."""
 
@@ -79,12 +83,15 @@ class Owner(Protocol):
 class Exchange:
     """One request and its one answer. An answer is ignored if the connection is lost. `size`: bytes that the connection
     holds for the request; `unsent`: bytes of the answer while it waits for earlier ones; `shared`: headers that every
-    answer to this client has (CORS); `generation`: the cache's when the request came."""
+    answer to this client has (CORS); `generation`: the cache's when the request came; `body`: of a request that is
+    served while its body arrives."""
 
     __slots__ = (
         "_connection",
+        "_leaving",
         "_pieces",
         "answered",
+        "body",
         "close",
         "generation",
         "request",
@@ -101,7 +108,9 @@ class Exchange:
         self.answered = False
         self.stream_open = False
         self.shared: Headers = ()
+        self.body: RequestBody | None = None
         self._connection: Owner | None = connection
+        self._leaving: Callable[[], None] | None = None
         self._pieces: list[bytes] = []
 
     def respond(
@@ -121,6 +130,8 @@ class Exchange:
             return
         if self.shared:
             headers, lasting = (*headers, *self.shared), ()
+        if self.body is not None and not self.body.is_complete:
+            self.close = True  # The rest is not read.
         if len(body) > FREE_BYTES and connection.is_busy and self.request.method == "GET":
             status, content_type, headers, lasting = 503, response.JSON, (), ()
             body = response.problem("busy", UNREAD)
@@ -168,6 +179,10 @@ class Exchange:
         self._pieces = [response.switching(headers)]
         self._connection.upgrade(self, protocol)
         return True
+
+    def abort(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
 
     def take(self) -> list[bytes]:
         """The bytes to send now."""
@@ -219,8 +234,22 @@ class Exchange:
     def flowing(self) -> bool:
         return self._connection is not None and self._connection.flowing(self)
 
+    def when_client_leaves(self, callback: Callable[[], None]) -> None:
+        """Called once, before or after the answer: the client sends nothing more, and probably reads nothing more."""
+        if self._connection is None:
+            callback()
+        else:
+            self._leaving = callback
+
+    def client_leaves(self) -> None:
+        callback, self._leaving = self._leaving, None
+        if callback is not None:
+            callback()
+
     def lost(self) -> None:
         self._connection = None
+        if self._leaving is not None:
+            self.client_leaves()
 
 
 class Stream:
@@ -245,6 +274,11 @@ class Stream:
         if not self._gone:
             self._exchange.stream_open = False
             self._exchange.add(response.LAST_CHUNK)
+
+    def abort(self) -> None:
+        """The rest does not come. Without the last chunk the client sees that."""
+        if not self._gone:
+            self._exchange.abort()
 
     def on_drain(self, callback: Callable[[], None]) -> None:
         """Called whenever the stream becomes writable again."""

@@ -1,6 +1,6 @@
 """A request while it is being read, and its limits."""
 
-from epoxy.transport.limits import HttpLimits
+from epoxy.transport.limits import ACTOR_PATH, WHOLE_BODY_BYTES, HttpLimits
 
 
 class Refusal(Exception):
@@ -19,6 +19,8 @@ class Incoming:
         self.headers: dict[bytes, bytes] = {}
         self.head_size = 0
         self.body_size = 0
+        self.is_streamed = False
+        """Its handler reads the body as it arrives."""
         self._limits = limits
         self._body: list[bytes] = []
         self._body_limit = limits.body_bytes
@@ -42,8 +44,12 @@ class Incoming:
         coding = self.headers.get(b"transfer-encoding", b"chunked").lower()
         if coding != b"chunked":  # The coded bytes would be taken for the value itself.
             raise Refusal(501, "not_implemented", "the only transfer coding understood here is chunked")
+        size = int(self.headers.get(b"content-length", b"0"))
+        if self.url.startswith(ACTOR_PATH) and (size > WHOLE_BODY_BYTES or b"transfer-encoding" in self.headers):
+            self.is_streamed = True
+            return
         self._body_limit = self._limits.body_limits.get(self.url, self._limits.body_bytes)
-        self._count_body(int(self.headers.get(b"content-length", b"0")))
+        self._count_body(size)
 
     def add_body(self, data: bytes) -> None:
         self.body_size += len(data)

@@ -23,6 +23,7 @@ from epoxy.transport.http.incoming import Incoming, Refusal
 from epoxy.transport.http.listener import Listener, listen
 from epoxy.transport.http.phases import ConnectionPhase
 from epoxy.transport.http.request import HttpRequest
+from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.http.reserves import Room
 from epoxy.transport.limits import SIGNED_PATHS, HttpLimits
 from epoxy.transport.peers.frames import FrameHandler, FrameServer
@@ -58,7 +59,7 @@ class HttpServer(HttpConnection):
         self._incoming = Incoming(limits)
         self._begun = 0
         self._turn_ends = 0.0
-        self._turn_is_fresh = self._turn_scheduled = self._owes_continue = False
+        self._turn_is_fresh = self._turn_scheduled = self._owes_continue = self._streams = False
 
     # The transport calls these.
 
@@ -109,10 +110,12 @@ class HttpServer(HttpConnection):
             self._update_reading()
 
     def eof_received(self) -> bool:
-        """A client that sends no more may still wait for its answers."""
+        """A client that sends no more may still wait for its answers; what has not begun it is told at once."""
         self._phase = ConnectionPhase.NOTHING
         self._backlog = b""
         self._lingers = False
+        for exchange in list(self._exchanges):
+            exchange.client_leaves()
         return bool(self._exchanges) and self._stream is None and self._transport.can_write_eof()
 
     # The parser calls these.
@@ -121,6 +124,7 @@ class HttpServer(HttpConnection):
         if self._phase is ConnectionPhase.NOTHING:
             raise StopReading
         self._begun += 1
+        self._streams = False
         self._incoming = Incoming(self._limits)
         self._expect(ConnectionPhase.HEAD)
 
@@ -148,6 +152,8 @@ class HttpServer(HttpConnection):
         if headers.get(b"expect", b"").lower() == b"100-continue":
             self._owes_continue = True
             self._send_continue()
+        if incoming.is_streamed:
+            self._begin_streamed()
 
     def _may_prove(self, path: bytes, headers: dict[bytes, bytes]) -> bool:
         """Whether a request on trial may prove that its client is a peer or an operator: it is signed, or comes with a
@@ -155,6 +161,9 @@ class HttpServer(HttpConnection):
         return path in SIGNED_PATHS or b"authorization" in headers or bool(self.certificate_names)
 
     def on_body(self, data: bytes) -> None:
+        if self._streams:
+            self._add_streamed(data)
+            return
         self._incoming.add_body(data)
         self._account.add(len(data))
         if self._incoming.body_size > SMALL_BYTES:
@@ -162,6 +171,12 @@ class HttpServer(HttpConnection):
 
     def on_message_complete(self) -> None:
         self._owes_continue = False
+        if self._streams:
+            self._end_streamed()
+        else:
+            self._accept(self._exchange())
+
+    def _exchange(self) -> Exchange:
         incoming = self._incoming
         path, query = incoming.target()
         method = self._parser.get_method().decode("ascii")
@@ -170,7 +185,43 @@ class HttpServer(HttpConnection):
             last = True  # HTTP/1.0 keeps a connection open only if the answer says so, and ours do not.
         exchange = Exchange(HttpRequest(method, path, query, incoming.headers, incoming.body), self, last)
         exchange.size = incoming.head_size + incoming.body_size
+        return exchange
+
+    def _begin_streamed(self) -> None:
+        """Serve a request whose body is still to come."""
+        self._streams = True
+        exchange = self._exchange()
+        self._body = exchange.body = RequestBody(self._body_read)
         self._accept(exchange)
+        if self._body is not None:
+            self._expect(ConnectionPhase.BODY)
+
+    def _add_streamed(self, data: bytes) -> None:
+        """A request that is answered already has no body any more."""
+        body = self._body
+        if body is None:
+            return
+        self._incoming.body_size += len(data)
+        self._account.add(len(data))
+        if self._account.exceeds(self._limits.held_bytes):
+            self._transport.abort()
+            return
+        self._expect(ConnectionPhase.BODY)
+        body.arrived(data)
+
+    def _end_streamed(self) -> None:
+        body, self._body = self._body, None
+        if body is not None:
+            if self._connections.draining and self._exchanges:
+                self._exchanges[-1].close = True
+            last = bool(self._exchanges) and self._exchanges[-1].close
+            self._expect(ConnectionPhase.NOTHING if last else ConnectionPhase.REQUEST)
+            body.finish()
+
+    def _body_read(self, size: int) -> None:
+        self._account.add(-size)
+        if not self._feeding:
+            self._update_reading()
 
     def _check_budget(self) -> None:
         limits = self._limits
@@ -315,6 +366,7 @@ class HttpServer(HttpConnection):
             or not self._has_room
             or len(self._exchanges) >= self._limits.pipelined
             or self._account.bytes >= self._limits.pipelined_bytes
+            or (self._body is not None and self._body.is_full)
         )
 
     def _update_reading(self) -> None:

@@ -84,6 +84,10 @@ class Authenticator:
             return None
         return signed
 
+    def still_hears(self, header: SignedHeader) -> bool:
+        """Of a connection that outlives its handshake: whether its sender is a member, and the link is not cut."""
+        return not self._has_left(header) and (self._link is None or self._link.hears(header.sender))
+
     def _check_request(self, header: SignedHeader) -> None:
         """The position of a start that is on record is not judged: frames on another connection may have been faster.
         The sender compares its own with what the answer says is remembered here."""

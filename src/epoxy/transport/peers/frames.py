@@ -1,6 +1,6 @@
 """Requests and answers between peers as short binary frames, on a connection that began as HTTP.
 
-    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/4`, answered with 101
+    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/5`, answered with 101
     request     length u32 | seal, 32 bytes | epoch of the sender u64 | position u64 | body
     answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | recorded u8 | position u64 | body
 
@@ -40,7 +40,7 @@ from epoxy.transport.peers.store_gate import StoreGate
 
 log = logging.getLogger("epoxy.peers")
 
-PROTOCOL = b"epoxy-frames/4"
+PROTOCOL = b"epoxy-frames/5"
 """Contains the version. A request for another one is refused with an answer that names this one."""
 
 SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL

@@ -82,6 +82,10 @@ class Link:
             rest_ms = rtt_ms - there_ms + self._early_ms if rtt_ms else 0.0
             self._carry(rest_ms, lambda: arrive() if self.hears(peer) else None)
 
+    def half_ms(self, peer: int) -> float:
+        """What one way takes."""
+        return self._rtt_ms.get(peer, 0.0) / 2
+
     def _carry(self, delay_ms: float, arrive: Callable[[], None]) -> None:
         if delay_ms > 0:
             self._clock.call_later(delay_ms, arrive)

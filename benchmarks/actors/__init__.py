@@ -1,0 +1,1 @@
+"""Requests to actors beside a plain aiohttp handler, in one run."""

@@ -1,0 +1,1 @@
+"""Scripts of clients: Lua 5.1 as in Redis, in a sandbox and within bounds."""
