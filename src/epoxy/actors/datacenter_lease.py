@@ -123,9 +123,11 @@ class HomeLease:
         self.want()
 
     def published(self) -> None:
-        """Pools may have come or gone: other datacenters should know before the next renewal."""
-        self.want()
-        if self._published is not None and self._published != self._pools_now():
+        """Pools may have come or gone: other datacenters should know before the next renewal. A pool that came wants
+        the lease; the last one that goes does not ask again for a lease that was given up."""
+        if self.pools():
+            self.want()
+        if self.wanted and self._published is not None and self._published != self._pools_now():
             self._step()
 
     # Acquiring and renewing

@@ -8,11 +8,7 @@ from epoxy.model.access import Access
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_VALUE_BYTES
-from tests.api.resp.resp_world import (
-    run,
-    until,
-    world,
-)
+from tests.api.resp.resp_world import committed, run, until, world
 
 
 def test_unknown_commands_and_wrong_numbers_of_arguments() -> None:
@@ -25,6 +21,22 @@ def test_unknown_commands_and_wrong_numbers_of_arguments() -> None:
             await client.says("GET a b", b"-ERR wrong number of arguments for 'get' command\r\n")
             await client.says("MGET", b"-ERR wrong number of arguments for 'mget' command\r\n")
             await client.says("SET k", b"-ERR wrong number of arguments for 'set' command\r\n")
+
+    run(story)
+
+
+def test_a_counted_command_that_ends_before_its_count_is_refused_behind_a_command_that_waits() -> None:
+    """What stands before it may concern the same keys, so its keys are looked at before it runs."""
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("SET k v", "EVAL")
+            await until(lambda: len(at.node.writes) == 1)
+            _, written = at.node.writes.popleft()
+            written(committed(b"v"))
+            assert await client.line() == "+OK"
+            assert await client.line() == "-ERR wrong number of arguments for 'eval' command"
 
     run(story)
 

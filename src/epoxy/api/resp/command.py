@@ -200,8 +200,11 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
         return self.access is WRITE
 
     def keys(self, arguments: Arguments) -> Arguments:
+        """None where a command is too short to say how many there are: its arity is refused when it runs."""
         first, last = self.first_key, self.last_key
         if self.counted:
+            if len(arguments) < first:
+                return []
             return arguments[first : first + key_count(arguments[first - 1])]
         return arguments[first : last + 1] if last > 0 else arguments[first :: self.key_step]
 
