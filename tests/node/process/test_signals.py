@@ -60,8 +60,8 @@ def test_sighup_reloads_and_ends_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "again\nagain\n1\n", "")
 
 
-@pytest.mark.parametrize(("prepare", "ends"), [("", True), ("signal.signal(signal.SIGHUP, signal.SIG_IGN)", False)])
-def test_a_terminal_that_is_gone_ends_what_was_started_from_it_but_not_under_nohup(prepare: str, ends: bool) -> None:
+@pytest.mark.parametrize(("action", "ends"), [("DFL", True), ("IGN", False)])
+def test_a_terminal_that_is_gone_ends_what_was_started_from_it_but_not_under_nohup(action: str, ends: bool) -> None:
     script = f"""
 async def wait():
     over, again = asyncio.Event(), asyncio.Event()
@@ -71,7 +71,7 @@ async def wait():
         await asyncio.wait(waits, return_when="FIRST_COMPLETED")
         sys.exit(3 if over.is_set() else 4)
 
-{prepare}
+signal.signal(signal.SIGHUP, signal.SIG_{action})
 uvloop.run(wait())
 """
     master, slave = pty.openpty()
