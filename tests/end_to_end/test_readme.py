@@ -32,7 +32,7 @@ def block(start: str) -> str:
 
 STARTS = (
     "make demo\n",
-    "3 regions are up",
+    "Console: http://127.0.0.1:7800/ui",
     ". .venv/bin/activate\n",
     "redis-cli -p 7801",
     "from epoxy import Client\n",
@@ -107,7 +107,7 @@ def readme_shell(folder: Path, base: int) -> Shell:
 def test_the_table_of_the_demo_is_what_it_prints(tmp_path: Path) -> None:
     planned = plan(tmp_path / "demo", regions=None, port_base=None, wan=True)
     printed = show.welcome(planned, DemoCluster(planned).document(), 2.4, kept=False)
-    shown = block("3 regions").splitlines()
+    shown = block("Console").splitlines()
     assert [squeezed(line) for line in shown] == [squeezed(line) for line in printed[: len(shown)]]
 
 

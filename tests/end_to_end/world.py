@@ -10,7 +10,7 @@ from pathlib import Path
 
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.control import DemoOrder
-from epoxy.cli.demo.plan import PORTS_APART, DemoPlan
+from epoxy.cli.demo.plan import PANEL_PORT, PORTS_APART, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
@@ -59,7 +59,8 @@ def draw_port_base(size: int = 3) -> int:
     while True:
         base = random.SystemRandom().choice(PORT_BASES)
         with suppress(OSError):
-            return hold([base + PORTS_APART * i + door for i in range(size) for door in (0, 1)])[0]
+            doors = [base + PORTS_APART * i + door for i in range(size) for door in (0, 1)]
+            return hold([*doors, base + PANEL_PORT])[0]
 
 
 def order(cluster: DemoCluster, verb: str, region: str, *others: str) -> list[str]:

@@ -17,6 +17,7 @@ from epoxy.api.http.operator_signature import OperatorSignatures
 from epoxy.api.http.router import Api
 from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
+from epoxy.api.http.routes_console_info import ConsoleInfoRoutes
 from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
@@ -171,6 +172,7 @@ class Process:
                 *AuthRoutes(self.node.access, signatures).table(),
                 *LinkRoutes(self._link, signatures, self.peer_router.ids).table(),
                 *self._actors.routes(),
+                *ConsoleInfoRoutes(self.node, settings).table(),
                 *BackupRoutes(self._backups).table(),
                 *scrubbing.routes(),
             ]

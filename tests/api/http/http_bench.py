@@ -22,6 +22,7 @@ from epoxy.api.http.operator_signature import OperatorSignatures
 from epoxy.api.http.router import Api
 from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
+from epoxy.api.http.routes_console_info import ConsoleInfoRoutes
 from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.http.routes_probe import Probe, ProbeRoutes
 from epoxy.api.http.routes_scrub import ScrubRoutes
@@ -232,7 +233,8 @@ def whole_api(node: FakeNode) -> Api:
     signatures = OperatorSignatures(Verifier(node.me, SECRET))
     auth = AuthRoutes(node.access, signatures).table()
     links = LinkRoutes(Link(StillClock()), signatures, frozenset).table()
-    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links])
+    console = ConsoleInfoRoutes(node, node.settings).table()
+    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links, *console])
 
 
 class Wire:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.cli.demo.plan import REGIONS, plan
 from epoxy.model.errors import ConfigError
@@ -44,6 +45,24 @@ def test_every_region_gets_settings_that_a_node_accepts(tmp_path: Path, wan: boo
         assert settings.wan.emulate is wan
         assert settings.access.cors_origins == (f"http://127.0.0.1:{NOWHERE + 90}", f"http://localhost:{NOWHERE + 90}")
         assert settings.cluster.secret_file.stat().st_mode & 0o077 == 0
+
+
+def test_nodes_know_the_panel_of_their_demo_and_their_pages_are_its_own(tmp_path: Path) -> None:
+    made = replace(a_plan(tmp_path / "d"), panel=True)
+    (first, *_) = nodes = made.lay_out()
+    consoles = [load(node.config).console for node in nodes]
+    assert {console.demo_url for console in consoles} == {f"http://127.0.0.1:{NOWHERE + 91}"}
+    file = consoles[0].demo_token_file
+    assert file is not None
+    assert file.stat().st_mode & 0o077 == 0
+    token = file.read_text()
+    made.lay_out()
+    assert file.read_text() != token, "another start, another token"
+    assert made.console == f"{first.url}/ui"
+    added = made.furnish(made.place_of("us-west-2"))
+    assert {first.url, added.url, f"http://localhost:{NOWHERE}"} < made.origins()
+    assert not {f"http://127.0.0.1:{NOWHERE + port}" for port in (1, 90, 91)} & made.origins()
+    assert not load(a_plan(tmp_path / "without").lay_out()[0].config).console.demo_url
 
 
 def test_a_region_that_comes_later_names_the_first_ones_and_has_an_id_of_its_own(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from tests.cli.demo.plans import NOWHERE
 def test_the_table_of_regions(cluster: DemoCluster) -> None:
     demo = cluster.document()
     told = show.welcome(cluster.plan, demo, 1.5, kept=True)
-    assert told[0] == "3 regions are up after 1.5 s, with the round trips between their AWS regions."
-    assert told[3].split() == [
+    assert told[0] == f"Console: http://127.0.0.1:{NOWHERE}/ui"
+    assert told[2] == "3 regions are up after 1.5 s, with the round trips between their AWS regions."
+    assert told[5].split() == [
         "us-east-1",
         f"http://127.0.0.1:{NOWHERE}",
         f"127.0.0.1:{NOWHERE + 1}",

@@ -29,15 +29,19 @@ class Stand:
         return Client(self._fake.url, token=token)
 
 
-def test_three_tokens_are_made_once(tmp_path: Path) -> None:
+def test_four_tokens_are_made_once(tmp_path: Path) -> None:
     with FakeAuthNode() as fake:
         stand = Stand(fake)
         nodes = [cast(ClusterNode, stand)]
         assert tokens.made(tmp_path, nodes) == "epx_admin1"
         roles = {name: [role.value for role in found.roles] for name, found in fake.grants.items()}
-        assert roles == {"app": ["writer", "caller"], "worker": ["worker", "caller"]}
+        assert roles == {
+            "app": ["writer", "caller"],
+            "worker": ["worker", "caller"],
+            "console": ["operator", "writer", "caller"],
+        }
         kept = {file.name: file.read_text() for file in tmp_path.iterdir()}
-        assert set(kept) == {"admin.token", "app.token", "worker.token"}
+        assert set(kept) == {"admin.token", "app.token", "worker.token", "console.token"}
         assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
         assert tokens.made(tmp_path, nodes) == "epx_admin1", "those of the run before"
         (tmp_path / "app.token").unlink()

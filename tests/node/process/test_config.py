@@ -13,6 +13,7 @@ from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.process.config import (
     TABLE,
+    ConsoleSettings,
     Limits,
     MemberSetting,
     Settings,
@@ -135,6 +136,8 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("access", "audit_file", '"/var/log/a.jsonl"', lambda s: s.access.audit_file == Path("/var/log/a.jsonl")),
         ("access", "audit_mib", "1", lambda s: s.access.audit_mib == 1),
         ("access", "cors_origins", '["http://a:1"]', lambda s: s.access.cors_origins == ("http://a:1",)),
+        ("resp", "request_timeout_ms", "10", lambda s: s.resp.request_timeout_ms == 10),
+        ("resp", "reserve_prefixes", '["user/"]', lambda s: s.resp.reserve_prefixes == ("user/",)),
     ],
 )
 def test_a_setting_is_read(write: Write, section: str, key: str, value: str, read: Callable[[Settings], bool]) -> None:
@@ -146,6 +149,13 @@ def test_an_allowed_host_is_a_name_alone(write: Write, name: str) -> None:
     refused = refusal(write(with_setting("node", "allowed_hosts", f'["{name}"]')))
     assert "node.allowed_hosts is [" in refused
     assert "allowed: a list of host names without ports" in refused
+
+
+def test_the_panel_of_a_demo_is_an_address_and_a_token(write: Write, tmp_path: Path) -> None:
+    text = SMALLEST + '[console]\ndemo_url = "http://127.0.0.1:7891"\n'
+    assert "console.demo_url and console.demo_token_file go together" in refusal(write(text))
+    console = load(write(text + 'demo_token_file = "panel.token"\n')).console
+    assert console == ConsoleSettings(demo_url="http://127.0.0.1:7891", demo_token_file=tmp_path / "panel.token")
 
 
 def test_tls_is_three_files_of_which_one_may_be_missing(write: Write, tmp_path: Path) -> None:

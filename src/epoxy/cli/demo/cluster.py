@@ -303,6 +303,7 @@ class DemoCluster:
     def document(self) -> dict[str, Any]:
         return {
             "dir": str(self.plan.folder.absolute()),
+            "console": self.plan.console,
             "port_base": self.plan.port_base,
             "wan": self.plan.wan,
             "auth": "tokens" if self.plan.auth else "open",

@@ -56,11 +56,12 @@ port_base_option = click.option(
 )
 @click.option("--no-wan", is_flag=True, help="Do not emulate the round trips between AWS regions.")
 @click.option(
-    "--auth", is_flag=True, help="Ask clients for tokens. Three are made, in files of DIR.  [default: as in DIR]"
+    "--auth", is_flag=True, help="Ask clients for tokens. Four are made, in files of DIR.  [default: as in DIR]"
 )
 @folder_option
 @port_base_option
 @click.option("--exec", "command", metavar="CMD", help="Run CMD in a shell with EPOXY_URL set, then end the cluster.")
+@click.option("--open", "open_console", is_flag=True, help="Open the console in the browser.")
 @json_option
 @click.pass_context
 def demo(
@@ -71,10 +72,13 @@ def demo(
     folder: Path | None,
     port_base: int | None,
     command: str | None,
+    open_console: bool,
     as_json: bool,
 ) -> None:
     """Run a whole cluster on this machine: a process for each region, with the real round-trip times between AWS
     regions on the links. Ctrl-C ends it. The commands below are for a second terminal, while it runs.
+
+    The console, in a browser: /ui of every region, 127.0.0.1:7800/ui for the first.
 
     Web pages that a program serves at 127.0.0.1, 90 ports above the first (7890), may use all regions.
 
@@ -86,6 +90,7 @@ def demo(
     Examples:
       epoxy demo
       epoxy demo --regions 5 --dir ./five
+      epoxy demo --open
       epoxy demo --auth
       epoxy demo --no-wan --exec 'epoxy reserve user/ada me && epoxy get user/ada'
       epoxy demo kill eu-west-1
@@ -95,7 +100,14 @@ def demo(
         return
     size = int(regions) if regions is not None else None
     options = DemoOptions(
-        regions=size, port_base=port_base, wan=not no_wan, auth=auth, folder=folder, command=command, as_json=as_json
+        regions=size,
+        port_base=port_base,
+        wan=not no_wan,
+        auth=auth,
+        folder=folder,
+        command=command,
+        as_json=as_json,
+        open_console=open_console,
     )
     try:
         status = run_demo(options)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from epoxy.cli.credentials import write_private
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
@@ -28,8 +29,12 @@ PAGE_PORT = PORTS_APART * max(REGIONS)
 """Above the first port, behind those of all regions: pages that are served there, on this machine, may use the nodes
 from a browser. A program that can serve them there can reach the nodes without a browser as well."""
 
-HIGHEST_PORT_BASE = 65535 - PAGE_PORT
-MANIFEST, SECRET = "demo.json", "secret"
+PANEL_PORT = PAGE_PORT + 1
+"""Where the demo itself takes orders from the console's page (`panel.py`)."""
+
+HIGHEST_PORT_BASE = 65535 - PANEL_PORT
+MANIFEST, SECRET, PANEL_TOKEN = "demo.json", "secret", "panel.token"
+LOOPBACK = ("127.0.0.1", "localhost")
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -52,10 +57,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class DemoPlan(Manifest, frozen=True, kw_only=True):
-    """`regions`: the number at first. `added`: regions that were added later; `gone`: ids that were removed."""
+    """`regions`: the number at first. `added`: regions that were added later; `gone`: ids that were removed. `panel`:
+    whether the nodes tell their console's page where this demo takes orders."""
 
     folder: Path
     wan: bool
+    panel: bool = False
 
     @property
     def founders(self) -> tuple[Place, ...]:
@@ -76,6 +83,25 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
     @property
     def page_port(self) -> int:
         return self.port_base + PAGE_PORT
+
+    @property
+    def console(self) -> str:
+        """The page of the first region's node; every other node serves the same."""
+        first = self.places[0]
+        return f"{self._node(first).url}/ui"
+
+    @property
+    def panel_port(self) -> int:
+        return self.port_base + PANEL_PORT
+
+    @property
+    def panel_url(self) -> str:
+        return f"http://127.0.0.1:{self.panel_port}"
+
+    def origins(self) -> frozenset[str]:
+        """Of the pages that the nodes serve, those of regions that may be added included: ports differ by region."""
+        ports = range(self.port_base, self.port_base + PAGE_PORT, PORTS_APART)
+        return frozenset(f"http://{host}:{port}" for host in LOOPBACK for port in ports)
 
     def place_of(self, name: str) -> Place:
         """A region that was removed comes back under its old id, which is in its data."""
@@ -98,9 +124,11 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         return trips[needed - 1] if len(trips) >= needed else None
 
     def lay_out(self) -> list[RegionNode]:
-        """Writes the secret once, and the manifest and the configuration each time."""
+        """Writes the secret once; the manifest, the token of the panel and the configuration each time."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.keep()
+        if self.panel:
+            write_private(self.folder / PANEL_TOKEN, secrets.token_hex(32), replace=True)
         return [self.furnish(place) for place in self.places]
 
     def furnish(self, place: Place) -> RegionNode:
@@ -109,14 +137,19 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         settings = configuration(node, [self._node(each) for each in self.founders], secret, QuorumPolicy.OPTIMAL)
         join = "" if place in self.founders else "join = true\n"
         wan = f"\n[wan]\nemulate = {str(self.wan).lower()}\n"
-        node.config.write_text(f"{settings}{join}{wan}{self._access()}", "utf-8")
+        node.config.write_text(f"{settings}{join}{wan}{self._access()}{self._console()}", "utf-8")
         return node
 
     def _access(self) -> str:
         """Without tokens a node is open, because it listens on the loopback alone."""
         auth = 'auth = "tokens"\n' if self.auth else ""
-        pages = ", ".join(f'"http://{host}:{self.page_port}"' for host in ("127.0.0.1", "localhost"))
+        pages = ", ".join(f'"http://{host}:{self.page_port}"' for host in LOOPBACK)
         return f"\n[access]\n{auth}cors_origins = [{pages}]\n"
+
+    def _console(self) -> str:
+        if not self.panel:
+            return ""
+        return f'\n[console]\ndemo_url = "{self.panel_url}"\ndemo_token_file = "{PANEL_TOKEN}"\n'
 
     def _node(self, place: Place) -> RegionNode:
         http = self.port_base + PORTS_APART * (place.id - 1)

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -39,6 +41,7 @@ class DemoOptions(Struct, frozen=True, kw_only=True):
     folder: Path | None
     command: str | None
     as_json: bool
+    open_console: bool = False
 
 
 class Terminated(BaseException):
@@ -48,8 +51,18 @@ class Terminated(BaseException):
         self.number = number
 
 
-def run_demo(options: DemoOptions) -> int:
-    """Returns the exit status: that of the command, or 0 when a running demo was ended by a signal."""
+def open_page(url: str) -> bool:
+    """False: there is no browser. One that runs in the terminal would take it from the demo."""
+    try:
+        found = webbrowser.get()
+        return type(found) is not webbrowser.GenericBrowser and found.open(url)
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def run_demo(options: DemoOptions, browser: Callable[[str], bool] = open_page) -> int:
+    """Returns the exit status: that of the command, or 0 when a running demo was ended by a signal. `browser` opens an
+    address; False: it could not."""
     with ExitStack() as stack:
         stack.enter_context(ended_by_signals())
         folder = options.folder or Path(tempfile.mkdtemp(prefix="epoxy-demo-"))
@@ -58,7 +71,7 @@ def run_demo(options: DemoOptions) -> int:
         planned = plan(folder, regions=options.regions, port_base=options.port_base, wan=options.wan, auth=options.auth)
         cluster = DemoCluster(planned)
         stack.callback(end, cluster)
-        demo = Demo(cluster, options)
+        demo = Demo(cluster, options, browser)
         demo.start(stack)
         try:
             return demo.run_command(options.command) if options.command is not None else demo.run_for_ever()
@@ -68,9 +81,10 @@ def run_demo(options: DemoOptions) -> int:
 
 
 class Demo:
-    def __init__(self, cluster: DemoCluster, options: DemoOptions) -> None:
+    def __init__(self, cluster: DemoCluster, options: DemoOptions, browser: Callable[[str], bool]) -> None:
         self.cluster = cluster
         self._options = options
+        self._browser = browser
         self._to_stderr = options.command is not None or options.as_json
 
     def say(self, line: str) -> None:
@@ -86,12 +100,22 @@ class Demo:
         document = self.cluster.document()
         if self._options.as_json:
             output.emit_json(document)
-            return
-        kept, seconds = self._options.folder is not None, time.monotonic() - began
+        else:
+            self._welcome(document, time.monotonic() - began)
+        if self._options.open_console:
+            self._open(document["console"])
+
+    def _welcome(self, document: dict[str, Any], seconds: float) -> None:
+        kept = self._options.folder is not None
         lines = show.welcome(self.cluster.plan, document, seconds, kept=kept)
         if self._options.command is None:
             lines += show.invitation(self.cluster.plan, document)
         self.say("\n".join(lines))
+
+    def _open(self, url: str) -> None:
+        """A demo without a browser is a demo all the same."""
+        if not self._browser(url):
+            click.echo(f"No browser was found here; open {url} in one.", err=True)
 
     def run_for_ever(self) -> int:
         while True:

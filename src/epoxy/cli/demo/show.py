@@ -22,6 +22,8 @@ def welcome(plan: DemoPlan, demo: dict[str, Any], seconds: float, *, kept: bool)
     rows = [(r["region"], r["http"], r["resp"], floor_words(r["floor_ms"]), str(r["pid"])) for r in regions]
     quorum = f"{plan.sizes.fast} of {plan.sizes.n}, itself included"
     return [
+        f"Console: {demo['console']}" + (f"   (its token: {demo['tokens'][tokens.CONSOLE]})" if plan.auth else ""),
+        "",
         f"{len(regions)} regions are up after {seconds:.1f} s, {distance}.",
         "",
         *columns(("region", "HTTP", "RESP (Redis)", "commit floor", "pid"), rows),
@@ -36,12 +38,13 @@ def welcome(plan: DemoPlan, demo: dict[str, Any], seconds: float, *, kept: bool)
 def token_lines(files: dict[str, str]) -> list[str]:
     """How to show each token; what it may do."""
     words = {
+        tokens.CONSOLE: "for the console: all that app and admin may",
         tokens.APP: "reads and writes keys, creates and asks actors",
         tokens.WORKER: "hosts actors: in a worker's terminal",
         tokens.ADMIN: "members, backups, tokens; not the data",
     }
     rows = [(f"export EPOXY_TOKEN=$(cat {files[name]})", f"{name}: {may}") for name, may in words.items()]
-    return ["", "Clients are asked for a token. There are three:", *columns(rows[0], rows[1:])]
+    return ["", "Clients are asked for a token. There are four:", *columns(rows[0], rows[1:])]
 
 
 def invitation(plan: DemoPlan, demo: dict[str, Any]) -> list[str]:

@@ -9,8 +9,14 @@ from epoxy.client.token import read_token
 from epoxy.model.errors import AccessRefused, InvalidRequest, Unavailable
 from epoxy.testing import SLOW_POLL_S, START_S, ClusterNode
 
-ADMIN, APP, WORKER = "admin", "app", "worker"
-ROLES = {ADMIN: ("operator",), APP: ("writer", "caller"), WORKER: ("worker", "caller")}
+ADMIN, APP, WORKER, CONSOLE = "admin", "app", "worker", "console"
+ROLES = {
+    ADMIN: ("operator",),
+    APP: ("writer", "caller"),
+    WORKER: ("worker", "caller"),
+    CONSOLE: ("operator", "writer", "caller"),
+}
+"""The console shows members and keys on one page, and has one token at a time."""
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -30,14 +36,14 @@ def make(places: dict[str, Path], nodes: Sequence[ClusterNode]) -> None:
     write_private(places[ADMIN], admin, replace=True)
     deadline = time.monotonic() + START_S
     with nodes[0].client(token=admin) as client:
-        for name in (APP, WORKER):
+        for name in (APP, WORKER, CONSOLE):
             client.auth.revoke_token(name)
             token = client.auth.create_token(name, ROLES[name])
             if token is None:
                 raise InvalidRequest(f"another process makes a token for {name}")
             write_private(places[name], token.token, replace=True)
     for node in nodes:
-        await_known(node, read_token(places[WORKER]), deadline)
+        await_known(node, read_token(places[CONSOLE]), deadline)
 
 
 def await_known(node: ClusterNode, token: str, deadline: float) -> None:

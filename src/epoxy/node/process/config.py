@@ -153,6 +153,14 @@ class WanSettings(Struct, frozen=True, kw_only=True):
     emulate: bool = False
 
 
+class ConsoleSettings(Struct, frozen=True, kw_only=True):
+    """Of the pages that this node serves. `demo_url`: where the panel of the demo is that this node is part of, and
+    `demo_token_file`: what the panel asks for. The demo writes both."""
+
+    demo_url: Url = ""
+    demo_token_file: FilePath | None = None
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     node: NodeSettings
     cluster: ClusterSettings
@@ -162,6 +170,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     access: AccessSettings = AccessSettings()
     resp: RespSettings = RespSettings()
     wan: WanSettings = WanSettings()
+    console: ConsoleSettings = ConsoleSettings()
     placement: PlacementConfig = PlacementConfig()
 
     def first_config(self) -> ClusterConfig:
@@ -200,6 +209,7 @@ TABLE: dict[str, dict[str, Setting]] = {
     "access": settings_of(AccessSettings),
     "resp": settings_of(RespSettings),
     "wan": settings_of(WanSettings),
+    "console": settings_of(ConsoleSettings),
     "placement": settings_of(
         PlacementConfig,
         {name: Annotated[int, Meta(ge=low, le=high)] for name, (low, high) in RANGES.items()}
@@ -239,6 +249,8 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
         store=StoreSettings(**read["store"]),
         limits=Limits(**read["limits"]),
         access=AccessSettings(**read["access"]),
+        resp=RespSettings(**read["resp"]),
+        console=read_console(source, read["console"]),
         wan=WanSettings(**read["wan"]),
         placement=read_placement(source, read["placement"]),
     )
@@ -286,6 +298,14 @@ def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str,
             raise ConfigError(f"command line: unknown setting {name}; {hint(name, meant)}")
         found[name] = ("command line", value)
     return found
+
+
+def read_console(source: TomlSource, values: Mapping[str, Any]) -> ConsoleSettings:
+    console = ConsoleSettings(**values)
+    if bool(console.demo_url) is not bool(console.demo_token_file):
+        where = source.where("console")
+        raise ConfigError(f"{where}: console.demo_url and console.demo_token_file go together; give both, or none")
+    return console
 
 
 def read_placement(source: TomlSource, values: Mapping[str, Any]) -> PlacementConfig:
