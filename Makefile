@@ -89,6 +89,10 @@ $(BROWSER_READY): requirements/browser.txt tools/browser.py | $(READY)
 	$(BIN)/python -m tools.browser
 	@touch $(BROWSER_READY)
 
+.PHONY: vendor-console
+vendor-console: setup ## renew the third-party files of the console from npm, with their list of versions and hashes
+	$(BIN)/python -m tools.vendor_console
+
 .PHONY: pictures
 pictures: setup browser ## take the pictures of docs/actors.md anew, in a real browser, while a region is killed
 	$(BIN)/python -m tests.browser.pictures

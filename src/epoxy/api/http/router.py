@@ -19,6 +19,7 @@ from epoxy.api.http.cross_site import PREFLIGHT_ANSWER, CrossSiteGuard, Names, i
 from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
+from epoxy.api.http.routes_console import ConsoleRoutes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
 from epoxy.api.http.routes_sessions import SessionRoutes
@@ -84,6 +85,7 @@ class Api:
             *StatusRoutes(node, metrics).table(),
             *MembersRoutes(node).table(),
             *TxnRoutes(node).table(),
+            *ConsoleRoutes().table(),
             plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}, Access.PUBLIC),
             *more,
         ]

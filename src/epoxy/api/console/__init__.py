@@ -1,0 +1,1 @@
+"""The console: web pages for people, as files that every node serves."""

@@ -1,0 +1,140 @@
+// Requests to the node that serves this page, with the visitor's token.
+
+const TOKEN = "epoxy-token";
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 5000;
+
+// The token lives as long as the tab: a browser that is closed forgets it.
+export function token() {
+  return sessionStorage.getItem(TOKEN) ?? "";
+}
+
+export function setToken(text) {
+  if (text) sessionStorage.setItem(TOKEN, text.trim());
+  else sessionStorage.removeItem(TOKEN);
+  window.dispatchEvent(new Event("epoxy-token"));
+}
+
+export class ApiError extends Error {
+  // `status` 0: the node did not answer at all, and what was asked for may have been done.
+  constructor({ status, code = "", message, definite = false, retryAfterMs = null }) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.definite = definite;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+function headersWith(more) {
+  const headers = new Headers(more);
+  if (token()) headers.set("authorization", `Bearer ${token()}`);
+  return headers;
+}
+
+async function request(method, path, { body, headers, signal } = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { method, body, headers: headersWith(headers), signal, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError({ status: 0, code: "no_answer", message: "This node does not answer." });
+  }
+  return answer;
+}
+
+async function failure(answer) {
+  let problem = {};
+  try {
+    problem = (await answer.json()).error ?? {};
+  } catch {
+    // A proxy's page, or a body that broke off: the status has to do.
+  }
+  if (answer.status === 401) window.dispatchEvent(new Event("epoxy-unauthorized"));
+  return new ApiError({
+    status: answer.status,
+    code: problem.code,
+    message: problem.message ?? `The node answered with status ${answer.status}.`,
+    definite: problem.definite ?? answer.status < 500,
+    retryAfterMs: problem.retry_after_ms ?? null,
+  });
+}
+
+export async function getJson(path, { signal } = {}) {
+  const answer = await request("GET", path, { headers: { accept: "application/json" }, signal });
+  if (!answer.ok) throw await failure(answer);
+  return await answer.json();
+}
+
+// `json` is sent as JSON; `body` as it is. Statuses in `expected` are outcomes, not errors: 409 of a name that is taken.
+// Gives {status, headers, body}, the body as JSON where it is JSON, else as bytes.
+export async function send(method, path, { body, json, headers = {}, expected = [], signal } = {}) {
+  const given = json === undefined ? headers : { ...headers, "content-type": "application/json" };
+  const answer = await request(method, path, { body: json === undefined ? body : JSON.stringify(json), headers: given, signal });
+  if (!answer.ok && !expected.includes(answer.status)) throw await failure(answer);
+  const isJson = (answer.headers.get("content-type") ?? "").startsWith("application/json");
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    body: isJson ? await answer.json() : new Uint8Array(await answer.arrayBuffer()),
+  };
+}
+
+// Server-sent events with a token, which EventSource cannot send. Connects again by itself, with the last id, until stopped.
+// `onEvent({id, event, data})`, `onState("connecting" | "open" | "closed", error?)`. Gives a function that stops it.
+export function subscribe(path, { onEvent, onState = () => {} }) {
+  const ended = new AbortController();
+  let lastId = "";
+  let pause = FIRST_PAUSE_MS;
+
+  async function follow() {
+    onState("connecting");
+    const headers = { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) };
+    const answer = await request("GET", path, { headers, signal: ended.signal });
+    if (!answer.ok) throw await failure(answer);
+    onState("open");
+    pause = FIRST_PAUSE_MS;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      text += value;
+      const blocks = text.split("\n\n");
+      text = blocks.pop();
+      for (const block of blocks) {
+        const event = parsed(block);
+        if (event.id) lastId = event.id;
+        if (event.data) onEvent(event);
+      }
+    }
+  }
+
+  async function run() {
+    while (!ended.signal.aborted) {
+      let reason;
+      try {
+        await follow();
+      } catch (error) {
+        reason = error;
+      }
+      if (ended.signal.aborted) return;
+      onState("closed", reason);
+      await new Promise((resume) => setTimeout(resume, pause));
+      pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
+    }
+  }
+
+  run();
+  return () => ended.abort();
+}
+
+function parsed(block) {
+  const event = { id: "", event: "message", data: "" };
+  for (const line of block.split("\n")) {
+    const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+    if (name === "data") event.data += event.data ? `\n${value}` : value;
+    else if (name === "id" || name === "event") event[name] = value;
+  }
+  return event;
+}

@@ -1,0 +1,86 @@
+// Data that stays fresh while it is looked at: asked again and again, and not while the tab is hidden.
+import { useCallback, useEffect, useRef, useState } from "./html.js";
+import { getJson, subscribe } from "./api.js";
+
+// Runs `start` while the tab is visible; what it returns is called when the tab is hidden, and at the end.
+export function useWhileVisible(start, dependencies) {
+  useEffect(() => {
+    let stop = null;
+    const look = () => {
+      if (document.visibilityState === "visible" && stop === null) stop = start() ?? (() => {});
+      else if (document.visibilityState === "hidden" && stop !== null) {
+        stop();
+        stop = null;
+      }
+    };
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      document.removeEventListener("visibilitychange", look);
+      stop?.();
+    };
+  }, dependencies);
+}
+
+// {data, error, at, again}. After an error the last data stay, so that a page does not go blank while a node restarts.
+// `path` null: nothing is asked. `everyMs` 0: once.
+export function useJson(path, everyMs = 0) {
+  const [found, setFound] = useState({ data: null, error: null, at: null });
+  const [turn, setTurn] = useState(0);
+  const again = useCallback(() => setTurn((n) => n + 1), []);
+  const asked = useRef(path);
+  useEffect(() => {
+    if (asked.current !== path) {
+      asked.current = path;
+      setFound({ data: null, error: null, at: null });
+    }
+  }, [path]);
+  useWhileVisible(() => {
+    if (path === null) return undefined;
+    const ended = new AbortController();
+    let timer = null;
+    const ask = async () => {
+      try {
+        const data = await getJson(path, { signal: ended.signal });
+        if (!ended.signal.aborted) setFound({ data, error: null, at: Date.now() });
+      } catch (error) {
+        if (ended.signal.aborted) return;
+        setFound((before) => ({ ...before, error }));
+      }
+      if (everyMs && !ended.signal.aborted) timer = setTimeout(ask, everyMs);
+    };
+    const newToken = () => {
+      clearTimeout(timer);
+      ask();
+    };
+    window.addEventListener("epoxy-token", newToken);
+    ask();
+    return () => {
+      ended.abort();
+      clearTimeout(timer);
+      window.removeEventListener("epoxy-token", newToken);
+    };
+  }, [path, everyMs, turn]);
+  return { ...found, again };
+}
+
+// The state of the stream: "connecting", "open" or "closed". `onEvent` may change from one drawing to the next.
+export function useEvents(path, onEvent) {
+  const [state, setState] = useState("connecting");
+  const latest = useRef(onEvent);
+  latest.current = onEvent;
+  useWhileVisible(() => {
+    if (path === null) return undefined;
+    let stop = subscribe(path, { onEvent: (event) => latest.current(event), onState: setState });
+    const newToken = () => {
+      stop();
+      stop = subscribe(path, { onEvent: (event) => latest.current(event), onState: setState });
+    };
+    window.addEventListener("epoxy-token", newToken);
+    return () => {
+      stop();
+      window.removeEventListener("epoxy-token", newToken);
+    };
+  }, [path]);
+  return state;
+}
