@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from benchmarks.load import Sample
+from epoxy.model.floors import quorum_ms
+from epoxy.model.planning import Planner
 from epoxy.model.quorum import quorums
-from epoxy.transport.wan.aws import rtt_ms
+from epoxy.transport.wan.aws import TABLE
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -79,19 +81,17 @@ def epoxy_floor(here: str, regions: Sequence[str], missing: Iterable[str] = ()) 
     """The round trip to the farthest of the nearest fast quorum, when some of its members are gone. The quorum is as
     large as ever."""
     left = [region for region in regions if region not in set(missing)]
-    peers = sorted(rtt_ms(here, there) for there in left if there != here)
-    needed = quorums(len(regions)).fast - 1
-    if len(peers) < needed:
+    floor = quorum_ms(TABLE.to_others(here, left), quorums(len(regions)).fast)
+    if floor is None:
         raise ValueError(f"{len(left)} of {len(regions)} regions have no fast quorum")
-    return peers[needed - 1] if needed else 0.0
+    return floor
 
 
 def raft_floor(here: str, leader: str, regions: Sequence[str]) -> float:
     """To the leader, from there to the nearest majority, and back."""
-    peers = sorted(rtt_ms(leader, there) for there in regions if there != leader)
-    needed = len(regions) // 2
-    majority = peers[needed - 1] if needed else 0.0
-    return majority + (rtt_ms(here, leader) if here != leader else 0.0)
+    cost = Planner(TABLE, regions).leader(leader)
+    assert cost is not None, "all regions are a majority"
+    return cost.regions_ms[here]
 
 
 def mean_p50(regions: Mapping[str, Summary]) -> float:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from epoxy.model import floors
 from epoxy.model.cluster import ClusterConfig
 from epoxy.ports import Transport
 from epoxy.protocol.effects import Timing
@@ -142,8 +143,4 @@ def by_distance(peers: Sequence[int], me: int, links: Links, sync_ms: float = 0.
 def floor_ms(config: ClusterConfig, me: int, links: Links) -> float | None:
     """The round trip to the farthest of the nearest peers that make a fast quorum with this replica."""
     rtts = [links.rtt_ms(peer) for peer in config.active if peer != me and links.reachable(peer)]
-    known = sorted(rtt for rtt in rtts if rtt is not None)
-    need = config.quorums.fast - 1
-    if need == 0:
-        return 0.0
-    return known[need - 1] if len(known) >= need else None
+    return floors.quorum_ms([rtt for rtt in rtts if rtt is not None], config.quorums.fast)

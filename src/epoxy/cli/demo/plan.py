@@ -11,16 +11,12 @@ from msgspec.structs import replace
 from epoxy.cli.credentials import write_private
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import ConfigError
+from epoxy.model.floors import quorum_ms
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
 from epoxy.testing import configuration
 from epoxy.transport.wan import aws
 
-REGIONS: dict[int, tuple[str, ...]] = {
-    3: ("us-east-1", "eu-west-1", "ap-northeast-1"),
-    5: ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1"),
-    7: ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "sa-east-1"),
-    9: aws.REGIONS,
-}
+REGIONS = aws.CHOICES
 PORT_BASE = 7800
 PORTS_APART = 10
 """From one region to the next: HTTP, RESP one above, and spare ports."""
@@ -119,9 +115,7 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         """The round trip to the nearest fast quorum within reach, `here` included. None: there is none."""
         if not self.wan:
             return None
-        trips = sorted(aws.rtt_ms(here, there) for there in within_reach if there != here)
-        needed = self.sizes.fast - 1
-        return trips[needed - 1] if len(trips) >= needed else None
+        return quorum_ms(aws.TABLE.to_others(here, within_reach), self.sizes.fast)
 
     def lay_out(self) -> list[RegionNode]:
         """Writes the secret once; the manifest, the token of the panel and the configuration each time."""

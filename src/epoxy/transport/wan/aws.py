@@ -7,7 +7,9 @@ the two directions may differ by a tenth of a millisecond.
 
 from collections.abc import Sequence
 
-from epoxy.model.quorum import QuorumPolicy, quorums
+from epoxy.model.planning import Planner
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.round_trips import RoundTrips
 
 REGIONS = (
     "us-east-1",
@@ -37,20 +39,29 @@ ROUND_TRIPS_MS = (
 # fmt: on
 
 
+TABLE = RoundTrips(
+    REGIONS,
+    {
+        (here, there): trip
+        for here, row in zip(REGIONS, ROUND_TRIPS_MS, strict=True)
+        for there, trip in zip(REGIONS, row, strict=True)
+    },
+)
+
+CHOICES: dict[int, tuple[str, ...]] = {
+    3: ("us-east-1", "eu-west-1", "ap-northeast-1"),
+    5: ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1"),
+    7: ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "sa-east-1"),
+    9: REGIONS,
+}
+"""What a demo of so many regions runs: continents first, then what is near to one that is there."""
+
+
 def rtt_ms(here: str, there: str) -> float:
     """Raises KeyError for a region that is not in the table."""
-    return _TABLE[here, there]
+    return TABLE.ms(here, there)
 
 
 def floor_ms(here: str, regions: Sequence[str], policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> float:
     """The least latency of a fresh write at `here`: the round trip to the farthest of its nearest fast quorum."""
-    fast = quorums(len(regions), policy).fast
-    others = sorted(rtt_ms(here, there) for there in regions if there != here)
-    return others[fast - 2] if fast > 1 else 0.0
-
-
-_TABLE = {
-    (here, there): trip
-    for here, row in zip(REGIONS, ROUND_TRIPS_MS, strict=True)
-    for there, trip in zip(REGIONS, row, strict=True)
-}
+    return Planner(TABLE, regions, policy).floor_ms(here)
