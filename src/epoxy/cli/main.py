@@ -15,6 +15,7 @@ BUILD = "compiled" if __compiled__ else "interpreted"
 
 ROOMS = {
     "demo": "demo.command",
+    "plan": "planning",
     "serve": "serve",
     "reserve": "writes",
     "put": "writes",
@@ -59,6 +60,7 @@ def cli() -> None:
       epoxy reserve user/ada eu-west-1    take a name for ever, if it is free
       epoxy get user/ada                  read its value
       epoxy status                        see how many more datacenters may fail
+      epoxy plan                          choose regions by what writes would cost
       epoxy sim per-key --seeds 0..200    simulate races, crashes and partitions
       epoxy sim as-described              watch the checkers catch a broken protocol
     """

@@ -22,6 +22,7 @@ from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_console import ConsoleRoutes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
+from epoxy.api.http.routes_plan import PlanRoutes
 from epoxy.api.http.routes_sessions import SessionRoutes
 from epoxy.api.http.routes_status import StatusRoutes, not_ready, plain_route
 from epoxy.api.http.routes_txn import TxnRoutes
@@ -86,6 +87,7 @@ class Api:
             *MembersRoutes(node).table(),
             *TxnRoutes(node).table(),
             *ConsoleRoutes().table(),
+            *PlanRoutes().table(),
             plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}, Access.PUBLIC),
             *more,
         ]
