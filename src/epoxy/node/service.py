@@ -140,7 +140,7 @@ class Node:
         self.transactions = Transactions(self.ordered, self.driver, self._txns)
         self._owned_writes = OwnedWrites(self.transactions, self.me, self.driver.pending)
         self._owned_writes.end_with(self.leases)
-        self._listing = Listing(self.replica, store, self.transactions, self.leases)
+        self._listing = Listing(self.replica, store, self.transactions.shown, self.leases.shown)
         self.page, self.count = self._listing.page, self._listing.count
         self.feed = CommitFeed(self.replica, store)
         self.changes, self.changes_gone, self.on_change = self.feed.changes, self.feed.gone, self.feed.on_change

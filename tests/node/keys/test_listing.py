@@ -40,7 +40,7 @@ class Place:
         self.replica = Replica(1, store, first_epoch((1, 2, 3)), print)
         self.values = Values()
         self.counts = Counts()
-        self.listing = Listing(self.replica, store, self.values, self.counts)  # type: ignore[arg-type]
+        self.listing = Listing(self.replica, store, self.values.shown, self.counts.shown)
 
     def put(self, *keys: bytes, value: bytes = b"v") -> None:
         for key in keys:

@@ -1,24 +1,28 @@
 """Pages and counts of the keys that a replica holds."""
 
+from collections.abc import Callable
 from itertools import islice
 
 from epoxy.model.marks import OWNED, is_owned
 from epoxy.model.records import Proposal
-from epoxy.node.keys.leases import Leases
 from epoxy.node.keys.replica import Replica
-from epoxy.node.txn.transactions import Transactions
 from epoxy.ports import Store
+
+Shown = Callable[[bytes, Proposal], Proposal]
+"""What a reader sees of a key whose row holds this."""
 
 PAGE_BYTES = 4 << 20
 """Values on a page of keys, as much as the largest message between peers; the last of them may exceed it."""
 
 
 class Listing:
-    def __init__(self, replica: Replica, store: Store, transactions: Transactions, leases: Leases) -> None:
+    """`owned`: of keys that belong to transactions; `lasting`: of values that may be over."""
+
+    def __init__(self, replica: Replica, store: Store, owned: Shown, lasting: Shown) -> None:
         self._replica = replica
         self._store = store
-        self._transactions = transactions
-        self._leases = leases
+        self._owned = owned
+        self._lasting = lasting
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         """Fewer than `limit` if these are the last, or if their values come to PAGE_BYTES. A value that is over by this
@@ -27,8 +31,8 @@ class Listing:
         size = 0
         rows = self._replica.keyspace.clients_keys(self._store.durable(), prefix, after)
         for key, committed in islice(rows, limit):
-            shown = self._transactions.shown(key, committed) if is_owned(committed) else committed
-            found.append((key, self._leases.shown(key, shown)))
+            shown = self._owned(key, committed) if is_owned(committed) else committed
+            found.append((key, self._lasting(key, shown)))
             size += len(shown.value or b"")
             if size >= PAGE_BYTES:
                 break
@@ -44,4 +48,4 @@ class Listing:
         here = self._replica.peek(key, use_cache=False)
         if here is None or not is_owned(here.committed):
             return here is not None
-        return not self._transactions.shown(key, here.committed).is_tombstone
+        return not self._owned(key, here.committed).is_tombstone
