@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from epoxy.model import api
+from epoxy.model import api, api_actors
 
 
 def sent(record: msgspec.Struct) -> Any:
@@ -54,7 +54,7 @@ def test_a_client_tolerates_what_a_newer_node_adds(kind: type[Any], document: di
     [
         (api.MembersOrder, {"remove": [1]}),
         (api.Newcomer, {"id": 1, "url": "x"}),
-        (api.ActorOrder, {"name": "n", "key": "k"}),
+        (api_actors.ActorOrder, {"name": "n", "key": "k"}),
     ],
 )
 def test_an_order_with_an_unknown_field_is_refused(kind: type[Any], document: dict[str, Any]) -> None:

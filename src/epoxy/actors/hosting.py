@@ -14,12 +14,14 @@ from epoxy.actors import directory, listing
 from epoxy.actors.calls import Calls
 from epoxy.actors.envoy_lease import key_in_use, lost_after_ms, welcome
 from epoxy.actors.generations import Generations
+from epoxy.actors.history import ActorMoves
 from epoxy.actors.local_states import LocalStates
 from epoxy.actors.messages import CallActor, OwnerUnavailable, Target
 from epoxy.actors.placing import Placed, Placing
 from epoxy.actors.states import States
 from epoxy.actors.streams import Heard, StreamEnd
 from epoxy.model.actors import ActorEntry, ActorName, ActorState, parse_id
+from epoxy.model.api_actors import MoveKind
 from epoxy.model.envoy_messages import EnvoyHello, Stop, ToEnvoy
 from epoxy.model.exchanges import HeldSocket
 from epoxy.model.homes import HomeRecord
@@ -76,7 +78,8 @@ class Hosting:
             self.wake,
             self.calls.held,
         )
-        self.placing = Placing(store, placement, clock, lambda: self.lease(), self.generations.begin, self._tell)
+        self.moves = ActorMoves(lambda: self.wall_ms())
+        self.placing = Placing(store, placement, clock, lambda: self.lease(), self._begin, self._tell)
         self.placing.chores += [self._look_at_lease, self._look_at_releasing, self.generations.delete_states]
         self._store = store
         self._clock = clock
@@ -109,9 +112,11 @@ class Hosting:
     def get(self, target: Target) -> ActorEntry | None:
         return find(self._store.durable(), target)
 
-    def page(self, namespace: str, name: str | None, after: str | None, limit: int) -> list[ActorEntry]:
+    def page(
+        self, namespace: str, name: str | None, after: str | None, limit: int, key_prefix: str = ""
+    ) -> list[ActorEntry]:
         behind = parse_id(after) if after is not None else None
-        return listing.page(self._store.durable(), namespace, name, behind, limit)
+        return listing.page(self._store.durable(), namespace, name, behind, limit, key_prefix)
 
     def destroy(self, target: Target, answered: Callable[[ActorEntry | None], None]) -> None:
         def body(tx: Transaction) -> tuple[ActorEntry, ActorEntry] | None:
@@ -231,8 +236,9 @@ class Hosting:
             return self.placing.assign(tx, directory.adopt(tx, name, record, fresh=fresh), now_ms)
 
         placed = self.placement.stamped(body)
-        self.placing.placed(placed)
         actor = placed.actor
+        self.moves.note("home", actor)
+        self.placing.placed(placed)
         if actor.state is ActorState.MOVING:
             stop = Stop(actor_id=actor.id.hex(), generation=actor.generation)
             self._store.when_durable(partial(self._tell, directory.envoy_of(actor), stop))
@@ -252,6 +258,7 @@ class Hosting:
             self._store.when_durable(lambda: done(None))
             return
         self._releasing.setdefault(actor_id, []).append(done)
+        self.moves.note("left", actor)
         self._look_at_released(actor_id)
         if actor.envoy_key is not None:
             stop = Stop(actor_id=actor_id.hex(), generation=actor.generation)
@@ -355,6 +362,7 @@ class Hosting:
             return self.placing.assign(tx, directory.release(tx, ended, failed=fault, now_ms=now_ms), now_ms)
 
         placed = self.placement.stamped(body)
+        self.moves.note(end_of(ended, placed.actor, asleep=asleep, failed=failed and not cancelled), ended)
         self.calls.stopped(envoy, actor_id, generation, sockets if asleep else ())
         self.placing.placed(placed)
         self._after_end(envoy, placed.actor)
@@ -391,6 +399,10 @@ class Hosting:
 
     # Starting and stopping
 
+    def _begin(self, actor: ActorEntry, clean: bool) -> None:
+        self.moves.note("started", actor)
+        self.generations.begin(actor, clean)
+
     def _destroyed(
         self, done: tuple[ActorEntry, ActorEntry] | None, answered: Callable[[ActorEntry | None], None]
     ) -> None:
@@ -398,6 +410,7 @@ class Hosting:
             answered(None)
             return
         before, after = done
+        self.moves.note("destroyed", before)
         if before.envoy_key is not None:
             self._send(directory.envoy_of(before), Stop(actor_id=before.id.hex(), generation=before.generation))
         self.calls.refuse(before.id, "the actor was destroyed")
@@ -459,6 +472,15 @@ class Hosting:
         if session is not None:
             session.close()
         self.placing.kick()
+
+
+def end_of(before: ActorEntry, after: ActorEntry, *, asleep: bool, failed: bool) -> MoveKind:
+    """How an actor ended on its worker. One that was destroyed by a client, or moves, just ended."""
+    if before.state in (ActorState.DESTROYED, ActorState.MOVING):
+        return "ended"
+    if not after.is_alive:
+        return "destroyed"
+    return "asleep" if asleep else "failed" if failed else "ended"
 
 
 def find(view: Snapshot, target: Target) -> ActorEntry | None:

@@ -22,9 +22,15 @@ from epoxy.protocol.placement.records import EnvoyId
 PAGE_ROWS = 256
 
 
-def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, limit: int) -> list[ActorEntry]:
-    """Living actors in the order of their names, from the first one beyond `after`, which is one's id."""
+def page(
+    view: Snapshot, namespace: str, name: str | None, after: bytes | None, limit: int, key_prefix: str = ""
+) -> list[ActorEntry]:
+    """Living actors in the order of their names, from the first one beyond `after`, which is one's id. `key_prefix`:
+    how the keys of those with this name begin."""
     prefix = NAME + pack((namespace,) if name is None else (namespace, name))
+    if key_prefix:
+        assert name is not None, "keys are ordered within a name"
+        prefix += pack((key_prefix,))[:-1]
     begin = prefix
     if after is not None and (last := load(view, after)) is not None:
         begin = max(prefix, name_row(last.name) + b"\x00")

@@ -148,6 +148,11 @@ class States:
         self._unsettled: dict[bytes, int] = {}
         self._bytes = 0
 
+    def held(self, actor: ActorEntry) -> Proposal | None:
+        """The state of an actor as this replica knows it; None: it has none, or none is known here."""
+        here = self._keys(actor.local).peek(state_key(actor.id)) if actor.saved else None
+        return here.committed if here is not None else None
+
     # Loading
 
     def load(self, actor: ActorEntry, *, clean: bool, wanted: Wanted, loaded: Callable[[LoadedState], None]) -> None:

@@ -13,10 +13,10 @@ from epoxy.client.calls import Call, get_json, post_json
 from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import JSON, fail, read_json, says_absent
 from epoxy.model.api import DEFAULT as DEFAULT
-from epoxy.model.api import ActorInfo as ActorInfo
-from epoxy.model.api import ActorOrder, Drained, EnvoyPage
-from epoxy.model.api import ActorPage as ActorPage
-from epoxy.model.api import EnvoyInfo as EnvoyInfo
+from epoxy.model.api_actors import ActorInfo as ActorInfo
+from epoxy.model.api_actors import ActorOrder, Drained, EnvoyPage
+from epoxy.model.api_actors import ActorPage as ActorPage
+from epoxy.model.api_actors import EnvoyInfo as EnvoyInfo
 from epoxy.model.errors import InvalidRequest, UnexpectedAnswer
 from epoxy.model.exchanges import MAX_IDEMPOTENCY_KEY_BYTES
 

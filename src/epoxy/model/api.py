@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from epoxy.model.actors import MAX_INPUT_BYTES, MAX_NAME_BYTES, ActorState
+from epoxy.model.actors import MAX_NAME_BYTES
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.messages import Inspected
 from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS
@@ -433,63 +433,3 @@ class Ordered(Struct, frozen=True, kw_only=True):
     wanted: tuple[int, ...]
     epoch: Count
     queued: bool
-
-
-# Actors
-
-
-class ActorOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: Name
-    key: Name
-    namespace: Name = DEFAULT
-    pool: Name = DEFAULT
-    input: Annotated[str, documented("What the actor is given to begin with.", maxLength=MAX_INPUT_BYTES)] = ""
-    mode: Literal["get_or_create", "create"] = "get_or_create"
-
-
-class ActorInfo(Struct, frozen=True, kw_only=True):
-    """`datacenter` is the actor's home, the `epoch`th after the first; `envoy` is the worker it runs on, if it does.
-    `created`: by this very request."""
-
-    id: ActorId
-    namespace: str
-    name: str
-    key: str
-    pool: str
-    state: Annotated[str, documented(enum=[state.value for state in ActorState])]
-    datacenter: str
-    envoy: str | None
-    generation: Count
-    create_ts: Count
-    epoch: Count = 0
-    created: bool = False
-
-
-class ActorPage(Struct, frozen=True, kw_only=True):
-    """`next` is what `after` takes for the next page; null: this was the last."""
-
-    actors: list[ActorInfo]
-    next: str | None
-
-
-class EnvoyInfo(Struct, frozen=True, kw_only=True):
-    namespace: str
-    pool: str
-    key: str
-    version: int
-    slots: int
-    capacity: int
-    weight: int
-    last_ping_ts: int
-    last_rtt_ms: int
-    connected: bool
-    draining: bool
-
-
-class EnvoyPage(Struct, frozen=True, kw_only=True):
-    envoys: list[EnvoyInfo]
-
-
-class Drained(Struct, frozen=True, kw_only=True):
-    envoy: str
-    draining: bool

@@ -203,6 +203,7 @@ class Node:
         self.refuse_clients()
         for admission in self._admission:
             admission.stop()
+        self.transactions.watch.stop()
         self.ordered.stop()
         self.access.stop()
         self.quotas.stop()
@@ -345,11 +346,11 @@ class Node:
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:
         if not self.ready:
-            answered(TxnRefused(reason=self.lifecycle.reason))
+            self.transactions.refuse(txn, answered, TxnRefused(reason=self.lifecycle.reason))
         elif self._stall.is_waking:
-            answered(TxnRefused(reason=STOOD_STILL))
+            self.transactions.refuse(txn, answered, TxnRefused(reason=STOOD_STILL))
         elif self.quorum.refuses():
-            answered(TXN_WITHOUT_QUORUM)
+            self.transactions.refuse(txn, answered, TXN_WITHOUT_QUORUM)
         else:
             self.transactions.run(txn, answered, caller)
 

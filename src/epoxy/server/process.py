@@ -18,7 +18,9 @@ from epoxy.api.http.router import Api
 from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
 from epoxy.api.http.routes_console_info import ConsoleInfoRoutes
+from epoxy.api.http.routes_leases import LeaseRoutes
 from epoxy.api.http.routes_links import LinkRoutes
+from epoxy.api.http.routes_transactions import TransactionRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
@@ -174,6 +176,8 @@ class Process:
                 *self._actors.routes(),
                 *ConsoleInfoRoutes(self.node, settings).table(),
                 *BackupRoutes(self._backups).table(),
+                *LeaseRoutes(self.node.leases, self.node.peek).table(),
+                *TransactionRoutes(self.node).table(),
                 *scrubbing.routes(),
             ]
             self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins)

@@ -44,6 +44,7 @@ from epoxy.protocol.txn.effects import Begin, Flow, Seen, TxnOp
 from epoxy.protocol.txn.graph import ExecutionPlan, Walk
 from epoxy.protocol.txn.interference import Interference
 from epoxy.protocol.txn.log import InstanceLog
+from epoxy.protocol.txn.queue import Flight
 from epoxy.protocol.txn.recovery import FastPathCheck, Learn, Propose
 from epoxy.protocol.txn.terms import Ends, Part
 from epoxy.protocol.txn.votes import Votes
@@ -204,8 +205,10 @@ mutant(TermSpace, "mark_executed", "execute-twice", "forgets in a restart what w
 
 
 @mutant(OrderedEngine, "_submitted", "given-up-again", "puts forward again what may be decided yet")
-def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending | None) -> None:
-    _submitted(self, instance_id, ending)
+def given_up_is_nothing(
+    self: OrderedEngine, instance_id: InstanceId, flight: Flight | None, ending: Ending | None
+) -> None:
+    _submitted(self, instance_id, flight, ending)
     if isinstance(ending, Abandoned):
         self.submissions.take_back(instance_id)
 

@@ -23,9 +23,11 @@ from epoxy.api.http.router import Api
 from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
 from epoxy.api.http.routes_console_info import ConsoleInfoRoutes
+from epoxy.api.http.routes_leases import LeaseRoutes
 from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.http.routes_probe import Probe, ProbeRoutes
 from epoxy.api.http.routes_scrub import ScrubRoutes
+from epoxy.api.http.routes_transactions import TransactionRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
 from epoxy.model.address import Address
@@ -38,6 +40,7 @@ from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
+from epoxy.node.keys.leases import Leases
 from epoxy.node.keys.listing import PAGE_BYTES
 from epoxy.node.members.lifecycle import Lifecycle, LifecycleState
 from epoxy.node.members.members_admin import MembersAdmin
@@ -233,8 +236,9 @@ def whole_api(node: FakeNode) -> Api:
     signatures = OperatorSignatures(Verifier(node.me, SECRET))
     auth = AuthRoutes(node.access, signatures).table()
     links = LinkRoutes(Link(StillClock()), signatures, frozenset).table()
+    feeds = [*LeaseRoutes(cast(Leases, None), node.peek).table(), *TransactionRoutes(cast(Node, node)).table()]
     console = ConsoleInfoRoutes(node, node.settings).table()
-    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links, *console])
+    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links, *feeds, *console])
 
 
 class Wire:
@@ -389,7 +393,8 @@ class Served:
         self.links = links
         self.metrics = Metrics()
         self.actors = actor_system(node, node._store, node.clock, self.metrics)
-        self.api = Api(node, self.metrics, more=self.actors.routes())
+        feeds = [*LeaseRoutes(node.leases, node.peek).table(), *TransactionRoutes(node).table()]
+        self.api = Api(node, self.metrics, more=[*self.actors.routes(), *feeds])
         self.connections = Connections(limit=100)
         self.port = 0
 

@@ -73,6 +73,7 @@ class FakeDriver:
 
     def __init__(self) -> None:
         self.replica = self
+        self.clock = HandClock()
         self.here: dict[bytes, Proposal] = {}
         self.truth: dict[bytes, Proposal] = {}
         self.claimed: list[bytes] = []

@@ -58,9 +58,9 @@ def check_call(principal: Principal, name: ActorName) -> None:
         raise forbidden(f"{limits(principal)}: it does not ask '{shown(joined(name.namespace, name.name, name.key))}'")
 
 
-def check_call_all(principal: Principal, namespace: str, name: str | None) -> None:
-    """All actors of a namespace, or of a name in it."""
-    words = (namespace, "") if name is None else (namespace, name, "")
+def check_call_all(principal: Principal, namespace: str, name: str | None, key_prefix: str = "") -> None:
+    """All actors of a namespace, or of a name in it, or those of them whose keys begin like this."""
+    words = (namespace, "") if name is None else (namespace, name, key_prefix)
     if not may_call(principal, *words):
         raise forbidden(f"{limits(principal)}: it does not list '{shown(joined(*words))}'")
 

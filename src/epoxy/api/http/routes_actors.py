@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from epoxy.actors.asks import call_or_make
 from epoxy.actors.messages import (
@@ -31,26 +32,15 @@ from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, num
 from epoxy.api.http.permissions import check_call, check_call_all
 from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Parameter, Route, RouteAnswer, refusal
 from epoxy.api.http.routes_actor_paths import IDEMPOTENCY_KEY, ActorPathRoutes, idempotency_key
+from epoxy.api.http.routes_actor_records import ActorRecordRoutes
 from epoxy.model.access import Access
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
-from epoxy.model.api import (
-    DEFAULT,
-    DEFAULT_LIMIT,
-    MAX_LIMIT,
-    ActorId,
-    ActorInfo,
-    ActorOrder,
-    ActorPage,
-    Drained,
-    EnvoyInfo,
-    EnvoyPage,
-    Flag,
-    Limit,
-    Name,
-)
+from epoxy.model.api import DEFAULT, DEFAULT_LIMIT, MAX_LIMIT, ActorId, Flag, Limit, Name
+from epoxy.model.api_actors import ActorInfo, ActorOrder, ActorPage, Drained, EnvoyInfo, EnvoyPage, NamePart
 from epoxy.model.exchanges import RequestHead
 from epoxy.protocol.placement.balance import EnvoyLoad
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
+from epoxy.protocol.placement.ring import positions
 
 WHICH = (
     Parameter("id", ActorId, "The actor's id."),
@@ -65,6 +55,10 @@ UNKNOWN = refusal(
     "Not now, or the outcome is unknown: `definite` tells.", "unavailable", "not_running", "outcome_unknown"
 )
 
+MAX_RING_ENVOYS = 100
+MAX_RING_PLACES = 64
+"""Envoys of which places on the ring are told, and places of each: more cannot be told apart in a picture."""
+
 orders = msgspec.json.Decoder(ActorOrder)
 
 
@@ -74,10 +68,11 @@ class ActorRoutes:
     def __init__(self, actors: ActorService, datacenter: Callable[[int], str]) -> None:
         self._actors = actors
         self._datacenter = datacenter
-        self.paths = ActorPathRoutes(actors, self._answer)
+        self.paths = ActorPathRoutes(actors, self.answer)
 
     def table(self) -> list[Route]:
-        return [*self._actor_routes(), *self._envoy_routes(), *self.paths.table()]
+        records = ActorRecordRoutes(self._actors, self._datacenter, self.info, self.answer)
+        return [*self._actor_routes(), *self._envoy_routes(), *records.table(), *self.paths.table()]
 
     def _actor_routes(self) -> list[Route]:
         return [
@@ -108,6 +103,7 @@ class ActorRoutes:
                 summary="An actor, or a page of them",
                 parameters=(
                     *WHICH,
+                    Parameter("key_prefix", NamePart, "With name: only actors whose key begins with this."),
                     Parameter("after", ActorId, "The last id of the page before."),
                     Parameter("limit", Limit, "Actors on the page.", DEFAULT_LIMIT),
                 ),
@@ -165,7 +161,11 @@ class ActorRoutes:
                 access=Access.OPERATE,
                 operation="listEnvoys",
                 summary="The envoys of this datacenter",
-                parameters=(NAMESPACE, Parameter("pool", Name, "The pool.", DEFAULT)),
+                parameters=(
+                    NAMESPACE,
+                    Parameter("pool", Name, "The pool.", DEFAULT),
+                    Parameter("ring", Flag, "Whether to say where they are on the ring.", "false"),
+                ),
                 answers={200: RouteAnswer("The envoys of a pool.", {JSON: EnvoyPage})},
             ),
             Route(
@@ -252,6 +252,8 @@ class ActorRoutes:
         pool = EnvoyPool(part(given, b"namespace"), part(given, b"pool"))
         hosting = self._actors.hosting
         found = [envoy_info(load, load.envoy.id in hosting.sessions) for load in hosting.placement.loads(pool)]
+        if flag(given, b"ring"):
+            found[:MAX_RING_ENVOYS] = [replace(each, ring=places_of(each)) for each in found[:MAX_RING_ENVOYS]]
         call.json(200, EnvoyPage(envoys=found))
 
     def drain(self, call: ApiCall) -> None:
@@ -267,12 +269,15 @@ class ActorRoutes:
     def _list(self, call: ApiCall, given: Parameters) -> None:
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         namespace, name = part(given, b"namespace"), part(given, b"name") if b"name" in given else None
-        check_call_all(call.principal, namespace, name)
+        key_prefix = part(given, b"key_prefix") if given.get(b"key_prefix") else ""
+        if key_prefix and name is None:
+            raise BadRequest(400, "bad_parameter", "key_prefix goes with name: keys are ordered within a name")
+        check_call_all(call.principal, namespace, name, key_prefix)
         after = text(given, b"after", "") if b"after" in given else None
-        found = self._actors.hosting.page(namespace, name, after, limit)
+        found = self._actors.hosting.page(namespace, name, after, limit, key_prefix)
         last = found[-1].id.hex() if len(found) == limit else None
         here = self._actors.label
-        actors = [self._info(actor, here) for actor in found if self._actors.is_home(actor)]
+        actors = [self.info(actor, here) for actor in found if self._actors.is_home(actor)]
         call.json(200, ActorPage(actors=actors, next=last))
 
     def _ask(self, call: ApiCall, question: Question) -> None:
@@ -289,7 +294,7 @@ class ActorRoutes:
 
         def looked(verdict: Verdict) -> None:
             if not isinstance(verdict, Found):
-                self._answer(call, question, verdict)
+                self.answer(call, question, verdict)
                 return
             try:
                 check_call(call.principal, verdict.actor.name)
@@ -297,7 +302,7 @@ class ActorRoutes:
                 call.reject(refused)
                 return
             if isinstance(question, GetActor):
-                self._answer(call, question, verdict)
+                self.answer(call, question, verdict)
             else:
                 self._pass_on(call, question)
 
@@ -308,17 +313,17 @@ class ActorRoutes:
             stream = self._stream(call, question)
             self._actors.ask(question, stream.answered, stream=stream)
         else:
-            self._actors.ask(question, lambda verdict: self._answer(call, question, verdict))
+            self._actors.ask(question, lambda verdict: self.answer(call, question, verdict))
 
     def _stream(self, call: ApiCall, question: ActorCall) -> HttpStream:
-        return HttpStream(call, lambda verdict: self._answer(call, question, verdict))
+        return HttpStream(call, lambda verdict: self.answer(call, question, verdict))
 
-    def _answer(self, call: ApiCall, question: Question, verdict: Verdict) -> None:
+    def answer(self, call: ApiCall, question: Question, verdict: Verdict) -> None:
         match verdict:
             case Found(actor=actor, created=created, label=label):
-                call.json(201 if created else 200, self._info(actor, label, created=created))
+                call.json(201 if created else 200, self.info(actor, label, created=created))
             case Exists(actor=actor, label=label):
-                call.json(409, self._info(actor, label), (error_header("exists"),))
+                call.json(409, self.info(actor, label), (error_header("exists"),))
             case Missing():
                 call.fail(404, "not_found", "there is no such actor")
             case Responded(body=body, error=False):
@@ -334,7 +339,7 @@ class ActorRoutes:
             case _:
                 assert_never(verdict)
 
-    def _info(self, actor: ActorEntry, label: int, *, created: bool = False) -> ActorInfo:
+    def info(self, actor: ActorEntry, label: int, *, created: bool = False) -> ActorInfo:
         return ActorInfo(
             id=actor.id.hex(),
             namespace=actor.name.namespace,
@@ -382,7 +387,14 @@ def envoy_info(load: EnvoyLoad, connected: bool) -> EnvoyInfo:
         last_rtt_ms=envoy.last_rtt_ms,
         connected=connected,
         draining=envoy.draining_ts is not None,
+        places=envoy.places,
     )
+
+
+def places_of(envoy: EnvoyInfo) -> list[float]:
+    """Of its places on the ring the first, as parts of a turn."""
+    found = positions(envoy.key, 0, min(envoy.places, MAX_RING_PLACES))
+    return [round(int.from_bytes(each[:4], "big") / (1 << 32), 5) for each in found]
 
 
 def target(given: Parameters) -> Target:

@@ -17,9 +17,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.marks import is_owned
 from epoxy.model.records import Expiry, ExpiryEntry, KeyState, Proposal
-from epoxy.model.sessions import session_key, session_of
+from epoxy.model.sessions import SESSION_KEYS, session_key, session_of
 from epoxy.model.writes import (
     Committed,
     Consistency,
@@ -101,6 +102,8 @@ class Leases:
         self._rings_ms = 0.0
         self.ended = 0
         """Expiries that this replica proposed and that were decided."""
+        self.of_clients = self.sessions = 0
+        """Counts of clients' keys, and of sessions. The rest are keys of the cluster's own."""
         self.end_elsewhere: Callable[[bytes, int, Callable[[Outcome], None]], bool] = not_elsewhere
         """Ends a value of another engine. False: the key is of this one."""
         self.held_elsewhere: Callable[[bytes, Proposal], Proposal] = lambda _, mark: mark
@@ -113,6 +116,17 @@ class Leases:
 
     def counts(self, key: bytes) -> bool:
         return key in self._counts
+
+    def counted(self, key: bytes) -> LeaseCount | None:
+        return self._counts.get(key)
+
+    def left_ms(self, key: bytes) -> int | None:
+        """Of the time to live of a key that is counted here; None: it is not, or it has none."""
+        found = self._counts.get(key)
+        if found is None or not found.expiry.ttl_ms:
+            return None
+        spent_ms = self._clock.now_ms() - found.began_ms if found.began_ms is not None else 0.0
+        return max(0, int(found.expiry.ttl_ms - spent_ms))
 
     @property
     def late_ms(self) -> float:
@@ -142,7 +156,7 @@ class Leases:
         found = self._counts.get(key)
         if found is None:
             return self._has_ended(key, committed)
-        return found.expiry == committed.expiry and self._has_run_out(found)
+        return found.expiry == committed.expiry and self.has_run_out(found)
 
     def _has_ended(self, key: bytes, committed: Proposal) -> bool:
         """The count goes with the commit of the tombstone. Until that is durable, local reads find the row before: a
@@ -165,11 +179,11 @@ class Leases:
     def over_version(self, key: bytes) -> int:
         """The version of a key whose count has run out here, unless its end is proposed already; 0: there is none."""
         found = self._counts.get(key)
-        if found is None or self._ending.get(key) == found.version or not self._has_run_out(found):
+        if found is None or self._ending.get(key) == found.version or not self.has_run_out(found):
             return 0
         return found.version
 
-    def _has_run_out(self, found: LeaseCount) -> bool:
+    def has_run_out(self, found: LeaseCount) -> bool:
         return found.ends_ms is not None and found.ends_ms <= self._clock.now_ms()
 
     # Counting
@@ -198,12 +212,14 @@ class Leases:
 
     def _count(self, key: bytes, expiry: Expiry, version: int, home: int) -> None:
         found = self._counts[key] = LeaseCount(expiry, version, home)
+        self._tally(key, 1)
         if expiry.session:
             self._attached.setdefault(expiry.session, set()).add(key)
         self._driver.replica.when_durable(partial(self._begin, key, found))
 
     def _drop(self, key: bytes, known: LeaseCount, ended_by: int) -> None:
         del self._counts[key]
+        self._tally(key, -1)
         session = known.expiry.session
         if session and (keys := self._attached.get(session)) is not None:
             keys.discard(key)
@@ -211,6 +227,12 @@ class Leases:
                 del self._attached[session]
         if ended_by and known.ends_ms is not None:
             self._ended_ms[ended_by] = self._clock.now_ms()
+
+    def _tally(self, key: bytes, change: int) -> None:
+        if key < FIRST_SYSTEM_KEY:
+            self.of_clients += change
+        elif key.startswith(SESSION_KEYS):
+            self.sessions += change
 
     def _begin(self, key: bytes, found: LeaseCount) -> None:
         """Its version is durable here."""
@@ -325,7 +347,7 @@ class Leases:
 
     def _end(self, key: bytes, found: LeaseCount, now_ms: float) -> None:
         me = self._driver.replica.me
-        if not self._has_run_out(found):
+        if not self.has_run_out(found):
             self._ask_about(key, found)
         elif found.home != me and now_ms - self._ended_ms.get(found.home, -BUSY_MS) < BUSY_MS:
             self._push(key, found, now_ms)
@@ -349,7 +371,7 @@ class Leases:
         if isinstance(outcome, Committed):
             self.ended += 1
         found = self._counts.get(key)
-        if found is not None and self._has_run_out(found):
+        if found is not None and self.has_run_out(found):
             self._not_ended(key, found, version, outcome)
         self._set_timer()
         if done is not None:

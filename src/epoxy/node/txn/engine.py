@@ -35,7 +35,7 @@ from epoxy.ports import Clock, Dice, Store, Timer, Transport
 from epoxy.protocol.effects import Context, Local
 from epoxy.protocol.txn.coordinator import CommandDecided, Ending, submit
 from epoxy.protocol.txn.effects import Rescue, TxnOp, TxnTiming
-from epoxy.protocol.txn.queue import MAX_QUEUED, QueuedTransaction
+from epoxy.protocol.txn.queue import MAX_QUEUED, Flight, QueuedTransaction
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.terms import Part, close, last_slots
 from epoxy.protocol.txn.votes import vote_broadcast
@@ -211,16 +211,20 @@ class OrderedEngine:
 
     def submit(self, instance_id: InstanceId, command: Command) -> None:
         flow = submit(instance_id, command, self._context())
+        flight = self.submissions.flights.get(instance_id)
         runner: FlowRunner[Ending | None] = FlowRunner(
-            self, "transaction", flow, lambda _: None, partial(self._submitted, instance_id), self
+            self, "transaction", flow, lambda _: None, partial(self._submitted, instance_id, flight), self
         )
         self._running[instance_id] = runner
         runner.start()
 
-    def _submitted(self, instance_id: InstanceId, ending: Ending | None) -> None:
+    def _submitted(self, instance_id: InstanceId, flight: Flight | None, ending: Ending | None) -> None:
+        """The transactions of the flight are answered by now, mostly: a command is executed when it is decided."""
         self._running.pop(instance_id, None)
         if isinstance(ending, CommandDecided):
             self.paths[ending.path] += 1
+            if flight is not None:
+                flight.decided(ending.path)
         self.submissions.ended(instance_id, ending)
 
     def _executed(self, instance_id: InstanceId, results: Results) -> None:

@@ -43,6 +43,7 @@ from epoxy.model.writes import (
 )
 from epoxy.node.keys.driver import Driver
 from epoxy.node.txn.engine import OrderedEngine
+from epoxy.node.txn.watch import TransactionWatch, WatchedTransaction
 from epoxy.protocol.txn.queue import QueuedTransaction
 from epoxy.runtime.admission import Admission, Caller
 
@@ -64,6 +65,7 @@ class Transactions:
         self._admission = admission
         self._ready: set[bytes] = set()
         """Keys of transactions that have a row here, or never held anything else."""
+        self.watch = TransactionWatch(driver.clock)
         self.over: Callable[[bytes], int] = lambda _: 0
         """The version of a key whose time to live is over by this replica's count; 0: there is none."""
 
@@ -77,7 +79,16 @@ class Transactions:
         paths = self.engine.paths
         return paths[Path.FAST] / paths.total() if paths else None
 
+    def refuse(self, txn: Txn, answered: Callable[[TxnOutcome], None], refusal: TxnRefused) -> None:
+        """Of a node that executes none now."""
+        if self.watch.on:
+            _, answered = self.watch.follow(txn, answered)
+        answered(refusal)
+
     def run(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:
+        watched = None
+        if self.watch.on:
+            watched, answered = self.watch.follow(txn, answered)
         flaw = flaw_of(txn)
         if flaw is not None:
             answered(TxnRefused(reason=flaw))
@@ -85,7 +96,7 @@ class Transactions:
             self._admission.refused += 1
             answered(TxnRefused(reason=f"{self._admission.limit} transactions are in flight already"))
         else:
-            entry = Entry(self.engine, txn, answered)
+            entry = Entry(self.engine, txn, answered, watched)
             entry.done = self._admission.begin(entry.tell, caller)
             unclaimed = [key for key in txn.footprint if not self._is_claimed(key, entry)]
             if unclaimed and self.engine.refusal is None:
@@ -160,6 +171,8 @@ class Transactions:
         elif flaw_of(whole) is None:
             entry.begun = True
             entry.ticket = self.engine.txn(whole, entry.done)
+            if entry.watched is not None and entry.ticket is not None:
+                entry.ticket.decided = entry.watched.decided
         else:
             first = fitting(entry.imports)
             del entry.imports[: len(first)]
@@ -185,8 +198,15 @@ class Entry:
     """A transaction on its way to the engine, and in its queue. If its time is over before it was proposed, it never
     is, so its client gets a definite answer."""
 
-    def __init__(self, engine: OrderedEngine, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+    def __init__(
+        self,
+        engine: OrderedEngine,
+        txn: Txn,
+        answered: Callable[[TxnOutcome], None],
+        watched: WatchedTransaction | None = None,
+    ) -> None:
         self.txn = txn
+        self.watched = watched
         self.imports: list[Import] = []
         self.begun = self.is_late = self.has_ended = False
         self.done: Callable[[TxnOutcome], None] = answered

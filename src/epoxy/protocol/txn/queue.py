@@ -18,6 +18,7 @@ from itertools import chain, islice
 
 from epoxy.model.instances import MAX_BATCH, Command, Instance, InstanceId
 from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
+from epoxy.model.writes import Path
 from epoxy.protocol.txn.gathering import KeyGathering, contended_keys, expected_count, touches_apart
 
 MAX_IN_FLIGHT = 32
@@ -31,13 +32,15 @@ MAX_QUEUED = 4096
 
 
 class QueuedTransaction:
-    """A transaction, and the callback for its outcome."""
+    """A transaction, and the callback for its outcome. `decided`, if it is watched: told the path of the command that
+    decided it, and when that began."""
 
-    __slots__ = ("answered", "txn")
+    __slots__ = ("answered", "decided", "txn")
 
     def __init__(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
         self.txn = txn
         self.answered = answered
+        self.decided: Callable[[Path, float], None] | None = None
 
 
 class Flight:
@@ -47,7 +50,11 @@ class Flight:
         self.command = command
         self.tickets = tickets
         self.begun_ms = 0.0
-        self.begun_ms = 0.0
+
+    def decided(self, path: Path) -> None:
+        for ticket in self.tickets:
+            if ticket.decided is not None:
+                ticket.decided(path, self.begun_ms)
 
     def executed(self, results: Iterable[Executed]) -> None:
         answer_all(zip(self.tickets, results, strict=True))
