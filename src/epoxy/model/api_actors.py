@@ -112,6 +112,11 @@ class ActorRecord(Struct, frozen=True, kw_only=True):
     seen_by: str
 
 
+class PoolName(Struct, frozen=True, kw_only=True):
+    namespace: str
+    pool: str
+
+
 class PoolInfo(Struct, frozen=True, kw_only=True):
     """`workers`: connected to this node, or gone for less time than they are waited for."""
 
@@ -127,7 +132,7 @@ class ActorPlace(Struct, frozen=True, kw_only=True):
     datacenter: str
     here: bool
     hosts: bool
-    pools: list[tuple[str, str]]
+    pools: list[PoolName]
 
 
 class PoolPage(Struct, frozen=True, kw_only=True):

@@ -128,7 +128,7 @@ def test_a_value_that_is_too_large(fake: FakeApi) -> None:
     assert len(fake.node.writes) == 1
 
 
-@pytest.mark.parametrize("target", ["/", "/ui", "/v2", "/v2/kvs", "/v2/status/", "/V2/kv/k", "/v2/epoxy/message"])
+@pytest.mark.parametrize("target", ["/", "/uis", "/v2", "/v2/kvs", "/v2/status/", "/V2/kv/k", "/v2/epoxy/message"])
 def test_no_such_route(fake: FakeApi, target: str) -> None:
     answer = fake.ask("GET", target)
     assert answer.status == 404

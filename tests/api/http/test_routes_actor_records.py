@@ -16,6 +16,8 @@ from tests.api.http.access_bench import GuardedNode, bearer
 from tests.api.http.http_bench import ask, whole_api
 from tests.api.http.test_routes_actors import Place, places, run, until, working
 
+WEB, GPU = {"namespace": "default", "pool": "web"}, {"namespace": "default", "pool": "gpu"}
+
 
 def get(place: Place, target: str) -> Any:
     """Answered at once: the home is here."""
@@ -122,14 +124,14 @@ def test_pools_of_this_datacenter_and_of_the_others() -> None:
             def other() -> Any:
                 return get(here, "/v2/pools")["datacenters"][1]
 
-            await until(lambda: other()["pools"] == [["default", "gpu"]])
+            await until(lambda: other()["pools"] == [GPU])
             page = get(here, "/v2/pools")
             assert page["datacenter"] == "dc-1"
             assert page["pools"] == [{"namespace": "default", "pool": "web", "workers": 2}]
-            first = {"datacenter": "dc-1", "here": True, "hosts": True, "pools": [["default", "web"]]}
+            first = {"datacenter": "dc-1", "here": True, "hosts": True, "pools": [WEB]}
             assert page["datacenters"] == [
                 first,
-                {**first, "datacenter": "dc-2", "here": False, "pools": [["default", "gpu"]]},
+                {**first, "datacenter": "dc-2", "here": False, "pools": [GPU]},
             ]
 
     run(story())

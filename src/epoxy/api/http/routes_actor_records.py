@@ -12,7 +12,7 @@ from epoxy.api.http.routes import JSON, Parameter, Route, RouteAnswer, refusal
 from epoxy.model.access import Access
 from epoxy.model.actors import ActorEntry, ActorName, label_of
 from epoxy.model.api import DEFAULT, Name
-from epoxy.model.api_actors import ActorInfo, ActorMove, ActorPlace, ActorRecord, PoolInfo, PoolPage
+from epoxy.model.api_actors import ActorInfo, ActorMove, ActorPlace, ActorRecord, PoolInfo, PoolName, PoolPage
 from epoxy.model.homes import MAX_POOLS
 
 
@@ -113,9 +113,8 @@ class ActorRecordRoutes:
     def _place(self, label: int, pools: list[PoolInfo]) -> ActorPlace:
         """Of this datacenter what is so now; its lease follows."""
         here, lease = label == self._actors.label, self._actors.changes.leases.known(label)
-        offered = (
-            [(each.namespace, each.pool) for each in pools[:MAX_POOLS]] if here else list(lease.pools if lease else ())
-        )
+        held = [(each.namespace, each.pool) for each in pools[:MAX_POOLS]] if here else lease.pools if lease else ()
+        offered = [PoolName(namespace=namespace, pool=pool) for namespace, pool in held]
         return ActorPlace(datacenter=self._datacenter(label), here=here, hosts=lease is not None, pools=offered)
 
 
