@@ -15,7 +15,7 @@ import msgspec
 
 from epoxy.agent.connection import ReplyReader
 from epoxy.agent.redis import NOWHERE, Reply, encode
-from epoxy.agent.sentinel import AgentStatus
+from epoxy.model.elect_status import AgentStatus
 from epoxy.testing import free_ports
 
 NAMES = "abcde"

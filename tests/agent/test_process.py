@@ -59,7 +59,7 @@ def test_a_task_that_fails_ends_the_agent_with_its_reason(tmp_path: Path) -> Non
 def test_an_agent_that_does_not_lead_shows_no_lease(tmp_path: Path) -> None:
     async def story() -> None:
         status = Agent(settings(tmp_path)).status()
-        assert (status.lease_ms, status.primary) == (0, None)
+        assert (status.lease_ms, status.primary, status.primary_ms, status.voted_for) == (0, None, None, "")
 
     uvloop.run(story())
 

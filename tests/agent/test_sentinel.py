@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from epoxy.agent.connection import ReplyReader
 from epoxy.agent.redis import Reply, ServerError
-from epoxy.agent.sentinel import MAX_CHANNELS, AgentStatus, NodeStatus, SentinelSession, SentinelSource
+from epoxy.agent.sentinel import MAX_CHANNELS, SentinelSession, SentinelSource
+from epoxy.model.elect_status import AgentStatus, NodeStatus
 from epoxy.protocol.elect.operator_orders import FAILOVER, WINDOW_MS, Addressee, OperatorOrder, OrderDesk, proof_of
 from tests.protocol.elect.bench import config_of
 

@@ -8,7 +8,6 @@ import uvloop
 from msgspec.structs import replace
 
 from epoxy.agent.redis import encode
-from epoxy.agent.sentinel import AgentStatus
 from epoxy.agent.sentinel_server import (
     COMMANDS_PER_TURN,
     MAX_UNREAD_BYTES,
@@ -17,6 +16,7 @@ from epoxy.agent.sentinel_server import (
     SentinelServer,
 )
 from epoxy.model.address import Address
+from epoxy.model.elect_status import AgentStatus
 from epoxy.testing import free_ports
 from tests.agent.test_sentinel import STATUS, source_of
 

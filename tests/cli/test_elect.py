@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from epoxy.agent.disk import Disk
 from epoxy.agent.redis import Reply, ServerError
-from epoxy.agent.sentinel import AgentStatus, NodeStatus
 from epoxy.agent.settings import load
 from epoxy.cli import elect_query
 from epoxy.cli.elect import show
 from epoxy.cli.main import run
+from epoxy.model.elect_status import AgentStatus, NodeStatus
 from epoxy.protocol.elect.lists import first
 from epoxy.protocol.elect.terms import ElectRecord
 from epoxy.testing import free_ports

@@ -11,13 +11,13 @@ import pytest
 from prometheus_client.registry import Collector
 
 from epoxy.agent import metrics as agent_metrics
-from epoxy.agent.sentinel import AgentStatus
 from epoxy.agent.settings import NODE, TABLE
 from epoxy.api.connection_metrics import ConnectionMetrics
 from epoxy.api.home_metrics import HomeMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.cli.main import cli
+from epoxy.model.elect_status import AgentStatus
 from tests.actors.bench import Datacenter
 from tests.house.test_house import ROOT, tracked_files
 

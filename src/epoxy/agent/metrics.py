@@ -7,7 +7,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epoxy.agent.sentinel import AgentStatus
+from epoxy.model.elect_status import AgentStatus
 from epoxy.transport.http.exchange import Exchange
 
 PATH = "/metrics"

@@ -15,10 +15,11 @@ from epoxy.agent.data_plane import DataPlane
 from epoxy.agent.disk import Disk
 from epoxy.agent.links import Dialer, LinkListener
 from epoxy.agent.metrics import AgentMetrics
-from epoxy.agent.sentinel import SWITCH, AgentStatus, NodeStatus, SentinelSource
+from epoxy.agent.sentinel import SWITCH, SentinelSource
 from epoxy.agent.sentinel_server import SentinelServer
 from epoxy.agent.settings import AgentSettings
 from epoxy.agent.watchdog import clock_ms
+from epoxy.model.elect_status import AgentStatus, NodeStatus
 from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.exits import EXIT_STORE
@@ -75,6 +76,9 @@ class Agent:
         self._sentinel = SentinelServer(source)
         self._metrics: listener.Listener | None = None
         self._primary: str | None = None
+        self._office: tuple[str | None, int] = (None, 0)
+        self._office_ms = 0
+        """The primary with its epoch, and since when that has been so."""
         self._known: ElectNode | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._failed: BaseException | None = None
@@ -261,6 +265,9 @@ class Agent:
     def _publish_switch(self) -> None:
         """Subscribers are notified when a new primary takes writes, not when it is elected."""
         primary = self.primary()
+        office = primary, self.elector.record.leader_epoch
+        if office != self._office:
+            self._office, self._office_ms = office, clock_ms()
         if primary is None or primary == self._primary:
             self._primary = primary
             return
@@ -314,6 +321,8 @@ class Agent:
             leaving=lists.leaving,
             implausible=elector.implausible,
             refused_orders=self._desk.refused,
+            primary_ms=now_ms - self._office_ms if primary is not None and primary == self._office[0] else None,
+            voted_for=elector.record.voted_for,
         )
 
     def _node_status(self, name: str, now_ms: int) -> NodeStatus:

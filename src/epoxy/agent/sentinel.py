@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from epoxy.codec import resp
 from epoxy.model.address import Address
+from epoxy.model.elect_status import AgentStatus, NodeStatus
 from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.operator_orders import FAILOVER, OperatorOrder, OrderDesk
 
@@ -24,52 +25,6 @@ MAX_CHANNELS = 64
 
 MAX_TIME_DIGITS = 15
 """Of a time in milliseconds: 30,000 years."""
-
-
-class NodeStatus(Struct, frozen=True, kw_only=True):
-    """One node as this agent sees it. `seen_ms`: how long ago its last heartbeat arrived; None: never."""
-
-    id: str
-    server: str
-    control: str
-    priority: int
-    role: str
-    state: str
-    epoch: int
-    history: int
-    offset: int
-    seen_ms: int | None
-
-
-class AgentStatus(Struct, frozen=True, kw_only=True):
-    cluster: str
-    node: str
-    primary: str | None
-    primary_address: str | None
-    epoch: int
-    leader_epoch: int
-    leader: str
-    role: str
-    state: str
-    lease_ms: int
-    quorum: int
-    min_replicas_to_write: int
-    switches: int
-    guard: bool
-    """Whether the watchdog process runs."""
-    nodes: tuple[NodeStatus, ...]
-    handing: str | None = None
-    """The heir of a handover that is under way."""
-    generation: int = 0
-    """Of the newest list of nodes that is counted."""
-    joining: tuple[str, ...] = ()
-    leaving: tuple[str, ...] = ()
-    """During a change: the nodes that only the new or only the old list has. Nodes without a record count as joining.
-    Empty when the change is over."""
-    implausible: int = 0
-    """Messages ignored because of an epoch far above all that was seen."""
-    refused_orders: int = 0
-    """Orders that were not signed with the secret, came too late, or were given before."""
 
 
 class SentinelSource(Struct, frozen=True, kw_only=True):

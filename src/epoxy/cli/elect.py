@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from epoxy.agent.sentinel import AgentStatus, NodeStatus
 from epoxy.agent.settings import AgentSettings, load
 from epoxy.cli import elect_query, output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.serve import log_level_option, refused, run_process
+from epoxy.model.elect_status import AgentStatus, NodeStatus
 from epoxy.model.errors import ConfigError, EpoxyError
 from epoxy.protocol.elect.lists import at_start
 from epoxy.protocol.elect.operator_orders import FAILOVER

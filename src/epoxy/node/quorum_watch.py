@@ -38,13 +38,14 @@ class QuorumWatch:
     def look(self) -> bool:
         """Whether no quorum is within reach."""
         config = self._config()
-        answering = {voter for voter in config.voters if voter == self._me or self._answers(voter)}
+        answering = {voter for voter in config.voters if voter == self._me or self.answers(voter)}
         sides = config.sides
         reached = len(answering) >= config.quorums.slow if sides is None else both_sides(sides, answering)
         self.is_lost = not reached
         return self.is_lost
 
-    def _answers(self, peer: int) -> bool:
+    def answers(self, peer: int) -> bool:
+        """Whether a peer counts as there: it was heard a moment ago, or owes nothing for long."""
         links = self._links
         if links.silent_ms(peer) <= LOST_MS:
             return True

@@ -18,8 +18,10 @@ from epoxy.api.http.router import Api
 from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
 from epoxy.api.http.routes_console_info import ConsoleInfoRoutes
+from epoxy.api.http.routes_elect import ElectRoutes
 from epoxy.api.http.routes_leases import LeaseRoutes
 from epoxy.api.http.routes_links import LinkRoutes
+from epoxy.api.http.routes_members_history import MembersHistoryRoutes
 from epoxy.api.http.routes_transactions import TransactionRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
@@ -29,6 +31,7 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.access.audit import audit_of
+from epoxy.node.members.history import MemberHistory
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
@@ -48,6 +51,7 @@ from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
 from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
+from epoxy.server.elect_agents import ElectAgents
 from epoxy.server.listeners import Listeners
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.peer_router import PeerRouter
@@ -168,6 +172,8 @@ class Process:
             self.node.member.backup_source.cpu_ms = cpu_ms
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
+            self._history = MemberHistory(self.node, self._store)
+            self._elect_agents = ElectAgents(settings.console.elect)
             more = [
                 *self.peer_router.routes(authenticator),
                 *self._probes.routes(),
@@ -175,6 +181,8 @@ class Process:
                 *LinkRoutes(self._link, signatures, self.peer_router.ids).table(),
                 *self._actors.routes(),
                 *ConsoleInfoRoutes(self.node, settings).table(),
+                *MembersHistoryRoutes(self.node, self._history.past, self._measured_ms).table(),
+                *ElectRoutes(self._elect_agents.look).table(),
                 *BackupRoutes(self._backups).table(),
                 *LeaseRoutes(self.node.leases, self.node.peek).table(),
                 *TransactionRoutes(self.node).table(),
@@ -205,6 +213,7 @@ class Process:
         self._peers.start()
         self.peer_router.start()
         self.node.start()
+        self._history.start()
         if not self._gate.refused:
             self._actors.start()
         if self.node.members_admin is not None:
@@ -234,6 +243,8 @@ class Process:
         self._actors.last_call()
         await self._drain(hurry)
         self._actors.stop()
+        self._history.stop()
+        self._elect_agents.stop()
         self.node.stop()
         self.peer_router.stop()
         await self._peers.stop()
@@ -285,6 +296,11 @@ class Process:
         yield from (*node.allowed_hosts, *(address.host for address in node.listeners.values()), socket.gethostname())
         for url in (node.advertise_url, info.url if info is not None else ""):
             yield urlsplit(url).hostname or ""
+
+    def _measured_ms(self, one: int, other: int) -> float | None:
+        """The round trip between two members, if this node is one of them."""
+        me = self.node.me
+        return self.node.links.rtt_ms(other if one == me else one) if me in (one, other) else None
 
     def _requests(self) -> Requests:
         """Requests that the ports count themselves."""

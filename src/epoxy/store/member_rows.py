@@ -34,7 +34,7 @@ from epoxy.model.members import (
     Unsettled,
     UnsettledPage,
 )
-from epoxy.model.records import ChangelogEntry
+from epoxy.model.records import ChangelogEntry, Proposal
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.keys.recovery import still_counts
 from epoxy.protocol.members.digest import digest, stretch
@@ -122,6 +122,22 @@ class MemberSpace:
     def own_identity(self, view: Snapshot) -> int:
         """0: it has none yet."""
         return int.from_bytes(view.get(self._identity) or b"", "big")
+
+    def logged(self, view: Snapshot, key: bytes, rows: int, size: int) -> list[Proposal]:
+        """What was committed for a key, newest first, among the last `rows` rows of the changelog, or fewer if they
+        take more than `size` bytes. A rotten row ends the search: it is repaired, and this is for people."""
+        found: list[Proposal] = []
+        seen = 0
+        try:
+            for _, value in islice(scan(view, self._changelog, strinc(self._changelog), SCAN_ROWS, True), rows):
+                if key in value and (entry := wire.decode_changelog_entry(value)).key == key:
+                    found.append(entry.committed)
+                seen += len(value)
+                if seen > size:
+                    break
+        except RottenRow:
+            pass
+        return found
 
     def noted(self, view: Snapshot) -> dict[int, int]:
         rows = scan(view, self._noted, strinc(self._noted), SCAN_ROWS, False)

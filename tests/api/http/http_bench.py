@@ -23,8 +23,10 @@ from epoxy.api.http.router import Api
 from epoxy.api.http.routes_auth import AuthRoutes
 from epoxy.api.http.routes_backups import BackupRoutes
 from epoxy.api.http.routes_console_info import ConsoleInfoRoutes
+from epoxy.api.http.routes_elect import ElectRoutes, Look
 from epoxy.api.http.routes_leases import LeaseRoutes
 from epoxy.api.http.routes_links import LinkRoutes
+from epoxy.api.http.routes_members_history import MembersHistoryRoutes
 from epoxy.api.http.routes_probe import Probe, ProbeRoutes
 from epoxy.api.http.routes_scrub import ScrubRoutes
 from epoxy.api.http.routes_transactions import TransactionRoutes
@@ -238,7 +240,10 @@ def whole_api(node: FakeNode) -> Api:
     links = LinkRoutes(Link(StillClock()), signatures, frozenset).table()
     feeds = [*LeaseRoutes(cast(Leases, None), node.peek).table(), *TransactionRoutes(cast(Node, node)).table()]
     console = ConsoleInfoRoutes(node, node.settings).table()
-    return Api(node, metrics, more=[*actors, *backups, *scrubs, *probes, *auth, *links, *feeds, *console])
+    past = MembersHistoryRoutes(node, cast(Any, None), lambda _one, _other: None).table()
+    elect = ElectRoutes(cast(Look, None)).table()
+    more = [*actors, *backups, *scrubs, *probes, *auth, *links, *feeds, *console, *past, *elect]
+    return Api(node, metrics, more=more)
 
 
 class Wire:

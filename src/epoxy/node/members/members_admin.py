@@ -73,7 +73,7 @@ class MembersAdmin:
                 return
             committed = outcome.committed
             version = committed.version if committed is not None else 0
-            verdict = apply_amendment(self._replica.config, change_request(committed), given, self._reached())
+            verdict = apply_amendment(self._replica.config, change_request(committed), given, self.reached())
             if isinstance(verdict, Objection):
                 answered(verdict)
             else:
@@ -95,7 +95,11 @@ class MembersAdmin:
 
         self._driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, found)
 
-    def _reached(self) -> set[int]:
+    def preview(self, given: Amendment) -> ChangeRequest | Objection:
+        """What `change` would come to, by what this replica holds now. Nothing is written."""
+        return apply_amendment(self._replica.config, self.change_request(), given, self.reached())
+
+    def reached(self) -> set[int]:
         me = self._replica.me
         return {i for i in self._replica.config.replica_ids if i == me or self._reaches(i)}
 

@@ -19,7 +19,17 @@ from epoxy.model.address import Address
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
-from epoxy.node.process.sections import FilePath, ListenAddress, Setting, Text, Url, known, read_section, settings_of
+from epoxy.node.process.sections import (
+    FilePath,
+    ListenAddress,
+    Setting,
+    Text,
+    Url,
+    known,
+    read_address,
+    read_section,
+    settings_of,
+)
 from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.placement.config import OF_POOLS, RANGES, RENAMED, PlacementConfig
 
@@ -46,6 +56,24 @@ Prefixes = Annotated[
     Meta(
         description='a list of beginnings of keys, as ["user/"]',
         extra={"from_text": lambda value: [prefix.strip() for prefix in value.split(",")]},
+    ),
+]
+MAX_AGENTS = 64
+"""Of elect, that a node's pages show: four of the largest clusters."""
+
+
+def read_agents(value: Any) -> tuple[Address, ...]:
+    agents = tuple([read_address(each) for each in msgspec.convert(value, list[str])])
+    if len(agents) > MAX_AGENTS or not all(agent.port for agent in agents):
+        raise ValueError
+    return agents
+
+
+AgentAddresses = Annotated[
+    tuple[Address, ...],
+    Meta(
+        description=f'a list of at most {MAX_AGENTS} addresses, as ["10.0.0.1:26379"]',
+        extra={"read": read_agents, "from_text": lambda value: [agent.strip() for agent in value.split(",")]},
     ),
 ]
 EVERYWHERE = {"0.0.0.0", "::"}
@@ -155,10 +183,11 @@ class WanSettings(Struct, frozen=True, kw_only=True):
 
 class ConsoleSettings(Struct, frozen=True, kw_only=True):
     """Of the pages that this node serves. `demo_url`: where the panel of the demo is that this node is part of, and
-    `demo_token_file`: what the panel asks for. The demo writes both."""
+    `demo_token_file`: what the panel asks for. The demo writes both. `elect`: agents of elect whose status is shown."""
 
     demo_url: Url = ""
     demo_token_file: FilePath | None = None
+    elect: AgentAddresses = ()
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -410,6 +439,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
     document = msgspec.json.decode(msgspec.json.encode(settings, enc_hook=str))
     placement = document["placement"]
     document["node"] |= {name.removeprefix("node."): str(address) for name, address in settings.node.listeners.items()}
+    document["console"]["elect"] = [str(agent) for agent in settings.console.elect]
     placement["pools"] = {pool: {key: own[key] for key in OF_POOLS} for pool, own in sorted(placement["pools"].items())}
     return {
         section: {key: value for key, value in values.items() if value not in (None, "", [], {})}
