@@ -153,6 +153,16 @@ def test_the_examples_of_the_help_are_files_that_are_read(tmp_path: Path, capsys
         assert rows(found)["oslo"][0] == "190.5 ms"
 
 
+def test_the_examples_of_the_page_work(capsysbinary: Captured) -> None:
+    page = (ROOT / "docs" / "console.md").read_text("utf-8")
+    examples = re.findall(r"^    epoxy (plan [^#\n]+)", page, re.M)
+    assert len(examples) == 4
+    for example in examples:
+        status, out, err = command(example.split(), capsysbinary)
+        assert (status, err) == (0, ""), example
+        assert "us-" in out
+
+
 def test_bars_are_finer_where_a_terminal_draws_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert planning.bar(50.0, 100.0, planning.FULL) == "█" * 20
     assert planning.bar(51.0, 100.0, planning.FULL) == "█" * 20 + "▍"

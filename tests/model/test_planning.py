@@ -140,7 +140,6 @@ def test_the_best_to_add_is_the_best_of_all(
     assert (best.mean_ms, best.worst_ms) == rank(best.regions) == min(map(rank, combinations(others, count)))
 
 
-@pytest.mark.pure("breaks a function of a planner")
 @pytest.mark.parametrize("fault", ["quorum", "failures", "leader"])
 def test_planted_faults_are_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quorum that is one too small; the farthest fail instead of the nearest; a leader next to every client."""
