@@ -1,5 +1,6 @@
 """`epoxy demo` as a stranger uses it: in one terminal it runs, in another it gets orders."""
 
+import http.client
 import json
 import os
 import shlex
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,7 +109,19 @@ def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None
         demo.order("cut", west)
         assert demo.ps()[west]["condition"] == "cut off"
         assert "3 of 3 regions go on writing; 1 more may fail." in demo.order("heal", west).stdout
-        assert "are not cut" in demo.order("heal", west, status=1).stderr
+        assert "are neither cut nor slowed" in demo.order("heal", west, status=1).stderr
+
+        slowed = demo.order("slow", west, east, "150").stdout
+        assert slowed.startswith(f"Now a round trip between {west} and {east} takes 150 ms more.")
+        assert f"{east} - {west}: slowed by 150 ms" in demo.order("ps").stdout
+        demo.order("heal", west, east)
+        told = json.loads(demo.order("race", east, west, "--json").stdout)
+        assert sorted(racer["outcome"] for racer in told["race"]["racers"]) == ["taken", "won"]
+        with demo.client(2) as client:
+            assert client.get(told["race"]["key"]) == told["race"]["winner"].encode()
+        demo.order("pause", north)
+        assert f"{north} is paused; `epoxy demo resume" in demo.order("race", east, north, status=1).stderr
+        demo.order("resume", north)
 
         assert "Did you mean" in demo.order("kill", west[:-1], status=1).stderr
         assert "no demo is running in" in epoxy("demo", "ps", "--dir", str(tmp_path), status=2).stderr
@@ -121,6 +135,43 @@ def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None
     done = epoxy("demo", "--no-wan", "--dir", folder, "--exec", "epoxy get user/ada; epoxy get user/bob")
     assert done.stdout.split() == ["eastnorth"]
     assert "holds a demo of 3 regions" in epoxy("demo", "--dir", folder, "--regions", "5", status=1).stderr
+
+
+def ask_panel(demo: Demo, method: str, path: str, **headers: str) -> tuple[int, Any]:
+    base = int(demo.port_base)
+    with urllib.request.urlopen(f"{demo.regions[0]['http']}/v2/console/demo", timeout=PATIENCE_S) as answer:
+        key = json.load(answer)
+    assert key["url"] == f"http://127.0.0.1:{base + 91}"
+    connection = http.client.HTTPConnection("127.0.0.1", base + 91, timeout=PROCESS_S)
+    given = {"origin": demo.regions[0]["http"], "authorization": f"Bearer {key['token']}", **headers}
+    body = json.dumps({"verb": "kill", "region": demo.regions[1]["region"]}) if method == "POST" else None
+    try:
+        connection.request(method, path, body, given)
+        told = connection.getresponse()
+        return told.status, json.load(told)
+    finally:
+        connection.close()
+
+
+def test_pages_of_its_nodes_give_orders_and_others_do_not() -> None:
+    with running("--no-wan", "--port-base", str(draw_port_base())) as demo:
+        status, seen = ask_panel(demo, "GET", "/v1/demo")
+        assert (status, len(seen["regions"]), len(seen["links"]), len(seen["measured"])) == (200, 3, 3, 6)
+        assert ask_panel(demo, "POST", "/v1/orders", origin="http://evil.example")[0] == 403
+        assert ask_panel(demo, "POST", "/v1/orders", host="evil.example")[0] == 421
+        assert ask_panel(demo, "POST", "/v1/orders", authorization="Bearer x")[0] == 401
+        assert {region["condition"] for region in demo.ps().values()} == {"up"}
+        status, told = ask_panel(demo, "POST", "/v1/orders")
+        assert (status, told["done"]) == (200, True)
+        assert demo.ps()[demo.regions[1]["region"]]["condition"] == "down"
+        assert demo.end(signal.SIGTERM) == 0
+
+
+def test_a_port_of_the_panel_in_use_is_named() -> None:
+    base = draw_port_base()
+    with socket.create_server(("127.0.0.1", base + 91)):
+        told = epoxy("demo", "--port-base", str(base), "--exec", "true", status=1).stderr
+    assert f"port {base + 91}, for the orders of the console's page, cannot be used" in told
 
 
 def test_a_demo_grows_and_shrinks_and_remembers_it(tmp_path: Path) -> None:

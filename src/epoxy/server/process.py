@@ -188,7 +188,8 @@ class Process:
                 *TransactionRoutes(self.node).table(),
                 *scrubbing.routes(),
             ]
-            self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins)
+            panel = settings.console.demo_url
+            self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins, panel)
             holdings = Holdings(settings.limits.held_mib << 20)
             self.metrics.include(ConnectionMetrics(holdings, self._peers))
             self._connections = Connections(most, holdings=holdings)

@@ -5,7 +5,10 @@ import gzip
 import pytest
 
 from epoxy.api.console.assets import STATIC
+from epoxy.api.http.router import Api
+from epoxy.api.metrics import Metrics
 from tests.api.http.fake_api import FakeApi
+from tests.api.http.http_bench import FakeNode, ask
 
 
 @pytest.fixture
@@ -41,6 +44,13 @@ def test_files_are_compressed_for_clients_that_take_it(fake: FakeApi) -> None:
 def test_nothing_else_is_served(fake: FakeApi, path: str) -> None:
     refused = fake.ask("GET", path)
     assert (refused.status, refused.json()["error"]["code"]) == (404, "no_such_route")
+
+
+def test_pages_of_a_demo_may_ask_its_panel_and_no_other_address() -> None:
+    api = Api(FakeNode(), Metrics(), panel="http://127.0.0.1:7891")
+    policy = ask(api, "GET", "/ui").headers["content-security-policy"]
+    assert policy.split("; ")[-1] == "connect-src 'self' http://127.0.0.1:7891"
+    assert "connect-src" not in ask(Api(FakeNode(), Metrics()), "GET", "/ui").headers["content-security-policy"]
 
 
 def test_pages_are_only_read(fake: FakeApi) -> None:

@@ -37,6 +37,9 @@ def test_the_operator_cuts_and_heals() -> None:
         assert state(one_way) == {"cut": {"3": {"sends": False, "hears": True}}}
         assert [link.sends(2), link.hears(2), link.sends(3), link.hears(3)] == [True, True, False, True]
         assert state(await server.ask(order(b"{}", nonce=3))) == {"cut": {"3": {"sends": False, "hears": True}}}
+        slow = await server.ask(order(b'{"heal": [3], "slow": {"2": 300}}', nonce=4))
+        assert state(slow) == {"cut": {}, "slow": {"2": 300.0}}
+        assert link.half_ms(2) == 150.0
 
     with_server(links_api(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS)), test)
 
@@ -48,6 +51,8 @@ def test_the_operator_cuts_and_heals() -> None:
         (order(b'{"cut": [2]}', secret=b"another"), 401),
         (order(b'{"cut": [2]}', sender=3), 403),
         (order(b'{"cut": [2, 4]}'), 404),
+        (order(b'{"slow": {"4": 1}}'), 404),
+        (order(b'{"slow": {"2": -1}}'), 400),
         (order(b'{"cut": "all"}'), 400),
         (order(b'{"cuts": [2]}'), 400),
         (order(b"cut 2"), 400),
@@ -60,4 +65,4 @@ def test_nobody_else_does(request_bytes: bytes, status: int) -> None:
         assert (await server.ask(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
 
     with_server(links_api(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS)), test)
-    assert link.state() == {}
+    assert (link.state(), link.slowed()) == ({}, {})

@@ -28,6 +28,9 @@ def test_an_order_that_is_interrupted_is_carried_out_all_the_same(
         (["--port-base", "80"], "80 is not in the range 1024<=x<="),
         (["kil", "eu-west-1"], "unknown command 'kil'. Did you mean kill?"),
         (["kill"], "Missing argument 'REGION'"),
+        (["slow", "a", "b"], "Missing argument 'MS'"),
+        (["slow", "a", "b", "0"], "0.0 is not in the range 0<x<=2000"),
+        (["race", "a"], "Missing argument 'OTHER'"),
         (["ps"], "no demo is running; `epoxy demo` starts one"),
         (["ps", "--port-base", "9"], "no demo is running at --port-base 9"),
     ],
@@ -40,7 +43,7 @@ def test_mistakes_are_one_line(words: list[str], told: str, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    "words", [[], *([verb] for verb in ("ps", "kill", "revive", "pause", "resume", "cut", "heal"))]
+    "words", [[], *([verb] for verb in ("ps", "kill", "revive", "pause", "resume", "cut", "heal", "slow", "race"))]
 )
 def test_help_with_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", *words, "-h"]) == 0

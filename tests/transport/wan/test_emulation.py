@@ -4,10 +4,11 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
+import msgspec
 import pytest
 
 from epoxy.ports import Timer
-from epoxy.transport.wan.emulation import Link
+from epoxy.transport.wan.emulation import MAX_ADDED_MS, Link, LinkChange
 
 
 class Ticket:
@@ -132,3 +133,28 @@ def test_a_cut_swallows_what_is_on_its_way(cut_ms: float, sends: bool, hears: bo
         "other back",
         "healed back",
     ]
+
+
+@pytest.mark.parametrize("near", [{}, {2: 20.0, 3: 20.0}])
+def test_a_slow_link_takes_so_much_more_until_it_is_healed(near: dict[int, float]) -> None:
+    journey = Journey(near)
+    rtt = near.get(2, 0.0)
+    journey.link.apply(LinkChange(slow={2: 100.0}))
+    assert (journey.link.slowed(), journey.link.half_ms(2)) == ({"2": 100.0}, (rtt + 100) / 2)
+    journey.go(2)
+    journey.go(3, "other ")
+    journey.clock.advance(1000)
+    times = {what: at for at, what in journey.diary}
+    assert (times["there"], times["back"], times["other back"]) == ((rtt + 100) / 2, rtt + 100, near.get(3, 0.0))
+    journey.link.measure({2: 40.0})
+    assert journey.link.half_ms(2) == 70.0, "a table that is read anew leaves it slow"
+    journey.link.apply(LinkChange(slow={2: 10.0}))
+    assert journey.link.half_ms(2) == 25.0, "not added up"
+    journey.link.apply(LinkChange(heal=[2]))
+    assert (journey.link.slowed(), journey.link.half_ms(2)) == ({}, 20.0)
+
+
+@pytest.mark.parametrize("added", ["-1", str(MAX_ADDED_MS + 1), '"x"', "null", "1e999"])
+def test_how_slow_a_link_may_be(added: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(f'{{"slow": {{"2": {added}}}}}', type=LinkChange)

@@ -63,7 +63,8 @@ class RouteMap:
 
 class Api:
     """A Handler that serves everything; `for_listener` makes one that serves a part. `more` are routes that need more
-    than a Backend; `names`: the host names of this node; `origins`: whose pages it serves."""
+    than a Backend; `names`: the host names of this node; `origins`: whose pages it serves; `panel`: where the demo that
+    it is part of takes orders."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Api:
         names: Names = tuple,
         more: Iterable[Route] = (),
         origins: Iterable[str] = (),
+        panel: str = "",
     ) -> None:
         self._node = node
         self._guard = CrossSiteGuard(names, origins)
@@ -86,7 +88,7 @@ class Api:
             *StatusRoutes(node, metrics).table(),
             *MembersRoutes(node).table(),
             *TxnRoutes(node).table(),
-            *ConsoleRoutes().table(),
+            *ConsoleRoutes(panel).table(),
             *PlanRoutes().table(),
             plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}, Access.PUBLIC),
             *more,

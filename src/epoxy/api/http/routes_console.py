@@ -22,7 +22,6 @@ POLICY = b"; ".join(
 """Scripts, styles and connections of this node alone, and no page around it."""
 
 HEADERS: tuple[Header, ...] = (
-    (b"Content-Security-Policy", POLICY),
     (b"X-Content-Type-Options", b"nosniff"),
     (b"Referrer-Policy", b"no-referrer"),
     (b"Cache-Control", b"no-cache"),
@@ -32,8 +31,12 @@ HEADERS: tuple[Header, ...] = (
 
 
 class ConsoleRoutes:
-    def __init__(self, assets: Assets | None = None) -> None:
+    """`panel`: the address of the demo's panel, if this node is part of one: the only other one that pages ask."""
+
+    def __init__(self, panel: str = "", assets: Assets | None = None) -> None:
         self._assets = assets or Assets()
+        policy = POLICY + (b"; connect-src 'self' %b" % panel.encode() if panel else b"")
+        self._headers: tuple[Header, ...] = ((b"Content-Security-Policy", policy), *HEADERS)
 
     def table(self) -> list[Route]:
         return [
@@ -66,13 +69,12 @@ class ConsoleRoutes:
         if asset is None:
             call.fail(404, "no_such_route", "the console has no such file")
         elif asset.etag in call.request.headers.get(b"if-none-match", b""):
-            call.answer(304, headers=(*HEADERS, (b"ETag", asset.etag)))
+            call.answer(304, headers=(*self._headers, (b"ETag", asset.etag)))
         else:
-            send(call, asset)
+            send(call, asset, (*self._headers, (b"ETag", asset.etag)))
 
 
-def send(call: ApiCall, asset: Asset) -> None:
-    headers = (*HEADERS, (b"ETag", asset.etag))
+def send(call: ApiCall, asset: Asset, headers: tuple[Header, ...]) -> None:
     if asset.packed and b"gzip" in call.request.headers.get(b"accept-encoding", b""):
         packed = (*headers, (b"Content-Encoding", b"gzip"))
         call.answer(200, asset.packed, content_type=asset.content_type, headers=packed)

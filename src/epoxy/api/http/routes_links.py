@@ -46,8 +46,12 @@ class LinkRoutes:
         except CodecError as error:
             call.fail(400, "bad_request", str(error))
             return
-        if strangers := {*change.heal, *change.cut} - self._peers():
+        if strangers := {*change.heal, *change.cut, *change.slow} - self._peers():
             call.fail(404, "unknown_peer", f"no peers of this node: {sorted(strangers)}")
         else:
             self._link.apply(change)
-            self._signatures.answer(call, signed, msgspec.json.encode({"cut": self._link.state()}))
+            self._signatures.answer(call, signed, msgspec.json.encode(self._state()))
+
+    def _state(self) -> dict[str, object]:
+        slowed = self._link.slowed()
+        return {"cut": self._link.state(), **({"slow": slowed} if slowed else {})}

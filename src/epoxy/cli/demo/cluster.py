@@ -7,23 +7,25 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import click
 
-from epoxy.cli.demo import tokens
+from epoxy.cli.demo import race, tokens
 from epoxy.cli.demo.control import DemoOrder, DemoReply
-from epoxy.cli.demo.plan import SECRET, DemoPlan
+from epoxy.cli.demo.plan import SECRET, DemoPlan, Link
+from epoxy.cli.demo.race import Race
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse
 from epoxy.client import Status
+from epoxy.client.token import read_token
 from epoxy.model.api import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
 from epoxy.testing import change_members, is_settled, reached
 from epoxy.transport.wan import aws
-
-Link = frozenset[str]
-"""A pair of regions."""
+from epoxy.transport.wan.emulation import MAX_ADDED_MS
 
 NEWCOMERS = ("new", "removed")
 
@@ -38,6 +40,9 @@ class DemoCluster:
         self.nodes = plan.lay_out()
         self.by_name = {node.datacenter: node for node in self.nodes}
         self.cuts: set[Link] = set()
+        self.slowed_ms: dict[Link, float] = {}
+        """What is added to the round trips of links that were slowed."""
+        self._last_race: Race | None = None
         self._expected_down: set[str] = set()
         self._secret = (plan.folder / SECRET).read_bytes().strip()
 
@@ -91,6 +96,8 @@ class DemoCluster:
             "revive": self._revive,
             "cut": self._cut,
             "heal": self._heal,
+            "slow": self._slow,
+            "race": self._race,
             "add": self._add,
             "remove": self._remove,
         }
@@ -100,7 +107,8 @@ class DemoCluster:
             return DemoReply(done=False, lines=[str(error)], demo=self.document())
         except click.UsageError as mistake:
             return DemoReply(done=False, lines=[mistake.message], demo=self.document())
-        return DemoReply(done=True, lines=lines, demo=self.document())
+        raced, self._last_race = self._last_race, None
+        return DemoReply(done=True, lines=lines, demo=self.document(), race=raced)
 
     def _kill(self, order: DemoOrder) -> list[str]:
         node = self._region(order.region)
@@ -164,12 +172,53 @@ class DemoCluster:
 
     def _heal(self, order: DemoOrder) -> list[str]:
         links = self._links(order)
-        if not links & self.cuts:
-            raise InvalidRequest(f"{between(order)} not cut")
+        if not links & (self.cuts | self.slowed_ms.keys()):
+            raise InvalidRequest(f"{between(order)} neither cut nor slowed")
         self.cuts -= links
+        self.slowed_ms = {link: added for link, added in self.slowed_ms.items() if link not in links}
         self._change_links(links, cut=False)
         self._until_in_touch()
         return [f"Now {between(order)} restored.", *self.consequences()]
+
+    def _slow(self, order: DemoOrder) -> list[str]:
+        """On both sides: the side that sends a request emulates its whole round trip."""
+        if len(order.others) != 1:
+            raise InvalidRequest("a link has two ends: name both regions")
+        if not 0 < order.added_ms <= MAX_ADDED_MS:
+            raise InvalidRequest(f"a link is slowed by 1 to {MAX_ADDED_MS} ms; heal undoes it")
+        (link,) = self._links(order)
+        self.slowed_ms[link] = order.added_ms
+        for node in (self.by_name[name] for name in link):
+            if node.up:
+                node.change_links(self._secret, slow=self._added_ms(node))
+        return [
+            f"Now a round trip between {order.region} and {order.others[0]} takes {order.added_ms:g} ms more.",
+            *self.consequences(),
+        ]
+
+    def _added_ms(self, node: RegionNode) -> dict[int, float]:
+        """By id of the other end, for links of this node that were slowed."""
+        return {
+            self.by_name[other].id: added
+            for link, added in self.slowed_ms.items()
+            if node.datacenter in link
+            for other in link - {node.datacenter}
+        }
+
+    def _race(self, order: DemoOrder) -> list[str]:
+        if len(order.others) != 1 or order.others[0] == order.region:
+            raise InvalidRequest("a race is between two regions: name both")
+        token = read_token(Path(tokens.files(self.plan.folder)[tokens.APP])) if self.plan.auth else None
+        lanes = [
+            race.Lane(
+                region=node.datacenter,
+                open=partial(node.client, timeout=race.RACE_S, token=token),
+                floor_ms=self.floor_now_ms(node.datacenter),
+            )
+            for node in map(self._awake, (order.region, *order.others))
+        ]
+        self._last_race = race.run(order.name or race.fresh_name(), lanes)
+        return race.in_words(self._last_race)
 
     def _until_in_touch(self) -> None:
         """Peers that lost each other connect again only after a pause. Waiting for it makes the reply true when it is
@@ -191,7 +240,7 @@ class DemoCluster:
         for node in self.nodes:
             ids = {self.by_name[other].id for link in links if node.datacenter in link for other in link} - {node.id}
             if ids and node.up:
-                node.change_links(self._secret, **{"cut" if cut else "heal": ids})
+                node.change_links(self._secret, cut=ids if cut else (), heal=() if cut else ids)
 
     def _cut_own_side(self, node: RegionNode) -> None:
         """After a region was down or paused. It may not know regions that were added meanwhile: it has no links to them
@@ -200,7 +249,8 @@ class DemoCluster:
         rest = {other.id for other in self.nodes} - theirs - {node.id}
         with node.client() as client:
             known = {peer.id for peer in client.status().peers}
-        node.change_links(self._secret, cut=theirs & known, heal=rest & known)
+        slow = {peer: added for peer, added in self._added_ms(node).items() if peer in known}
+        node.change_links(self._secret, cut=theirs & known, heal=rest & known, slow=slow)
 
     def _add(self, order: DemoOrder) -> list[str]:
         if order.region in self.by_name:
@@ -229,6 +279,7 @@ class DemoCluster:
         self._expected_down.add(node.datacenter)
         node.stop()
         self.cuts = {link for link in self.cuts if node.datacenter not in link}
+        self.slowed_ms = {link: added for link, added in self.slowed_ms.items() if node.datacenter not in link}
         self._settle(self.plan.shrunk(node.id), [other for other in self.nodes if other is not node])
         took = f"{time.monotonic() - began:.1f} s"
         return [f"{node.datacenter} is no member any more, after {took} (epoch {epoch}).", *self.consequences()]
@@ -256,6 +307,12 @@ class DemoCluster:
         node = self._region(name)
         if not node.running:
             raise InvalidRequest(f"{name} is down; `epoxy demo revive {name}` starts it again")
+        return node
+
+    def _awake(self, name: str) -> RegionNode:
+        node = self._running(name)
+        if node.paused:
+            raise InvalidRequest(f"{name} is paused; `epoxy demo resume {name}` continues it")
         return node
 
     # Consequences.
@@ -288,8 +345,12 @@ class DemoCluster:
             return f"cannot write: reaches {near} of {sizes.n}, needs {sizes.slow}; reads only what it has"
         if near < sizes.fast:
             return f"writes in two round trips: reaches {near} of {sizes.n}, one round trip needs {sizes.fast}"
-        floor = self.plan.floor_ms(here, self.within_reach(here))
+        floor = self.floor_now_ms(here)
         return "writes in one round trip" + (f" of {floor:.0f} ms" if floor is not None else "")
+
+    def floor_now_ms(self, here: str) -> float | None:
+        """As `DemoPlan.floor_ms`, with the regions within reach and the links as slow as they are."""
+        return self.plan.floor_ms(here, self.within_reach(here), self.slowed_ms)
 
     def consequences(self) -> list[str]:
         reach = {name: len(self.within_reach(name)) for name in self.plan.names}
@@ -309,6 +370,17 @@ class DemoCluster:
             "auth": "tokens" if self.plan.auth else "open",
             "tokens": tokens.files(self.plan.folder) if self.plan.auth else {},
             "regions": [self._described(node) for node in self.nodes],
+            "links": [self._link_described(*pair) for pair in combinations(self.plan.names, 2)],
+        }
+
+    def _link_described(self, one: str, other: str) -> dict[str, Any]:
+        """`rtt_ms`: what its round trip takes now, by the table and what was added."""
+        link = frozenset((one, other))
+        return {
+            "between": [one, other],
+            "cut": link in self.cuts,
+            "added_ms": self.slowed_ms.get(link, 0.0),
+            "rtt_ms": self.plan.rtt_ms(one, other, self.slowed_ms),
         }
 
     def _described(self, node: RegionNode) -> dict[str, Any]:
@@ -321,7 +393,7 @@ class DemoCluster:
             "http": node.url,
             "resp": f"127.0.0.1:{node.resp_port}",
             "floor_ms": self.plan.floor_ms(name, self.plan.names),
-            "floor_now_ms": self.plan.floor_ms(name, self.within_reach(name)),
+            "floor_now_ms": self.floor_now_ms(name),
             "can": self.can(name),
             "log": str(node.log.absolute()),
             "config": str(node.config.absolute()),

@@ -16,6 +16,7 @@ from epoxy.cli.demo.run import DemoOptions, run_demo
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.target import json_option
 from epoxy.model.errors import EpoxyError, InvalidRequest
+from epoxy.transport.wan.emulation import MAX_ADDED_MS
 
 LOWEST_PORT_BASE = 1024
 """Ports below are reserved to root."""
@@ -145,7 +146,7 @@ def send(order: DemoOrder, **given: Any) -> None:
     if not told.done:
         raise click.ClickException("\n".join(told.lines))
     if given["as_json"] or before.as_json:
-        output.emit_json({"told": told.lines, **told.demo})
+        output.emit_json({"told": told.lines, **({"race": told.race} if told.race is not None else {}), **told.demo})
         return
     for line in told.lines or show.listing(told.demo):
         click.echo(line)
@@ -153,6 +154,9 @@ def send(order: DemoOrder, **given: Any) -> None:
 
 REGION = click.Argument(["region"])
 OTHERS = click.Argument(["others"], nargs=-1, metavar="[OTHER]...")
+OTHER = click.Argument(["other"])
+ADDED_MS = click.Argument(["added_ms"], type=click.FloatRange(0, MAX_ADDED_MS, min_open=True), metavar="MS")
+NAME = click.Argument(["name"], required=False)
 
 
 def add_order(
@@ -160,8 +164,16 @@ def add_order(
 ) -> None:
     """The command that sends one order to a running demo."""
 
-    def run(region: str = "", others: tuple[str, ...] = (), **given: Any) -> None:
-        send(DemoOrder(verb=verb, region=region, others=others), **given)
+    def run(
+        region: str = "",
+        others: tuple[str, ...] = (),
+        other: str = "",
+        added_ms: float = 0.0,
+        name: str | None = None,
+        **given: Any,
+    ) -> None:
+        named = (other,) if other else others
+        send(DemoOrder(verb=verb, region=region, others=named, added_ms=added_ms, name=name or ""), **given)
 
     shown = "\n".join(f"  epoxy demo {verb} {example}".rstrip() for example in examples)
     made = demo.command(verb, short_help=short, help=f"{text}\n\n\b\nExample{'s' * (len(examples) > 1)}:\n{shown}")
@@ -214,9 +226,26 @@ add_order(
     parameters=(REGION, OTHERS),
 )
 add_order(
+    "slow",
+    "Slow the link between two regions.",
+    "Make every round trip between two regions take MS milliseconds more, up to two seconds. Floors rise with it where "
+    "the link is needed; `heal` undoes it.",
+    "us-east-1 eu-west-1 300",
+    parameters=(REGION, OTHER, ADDED_MS),
+)
+add_order(
+    "race",
+    "Let two regions reserve one name at the same moment.",
+    "Let two regions reserve one name at the same moment, a fresh one unless NAME is given, and print who won it, and "
+    "the time of both against their floors.",
+    "us-east-1 eu-west-1",
+    "us-east-1 eu-west-1 user/ada",
+    parameters=(REGION, OTHER, NAME),
+)
+add_order(
     "heal",
-    "Restore links that were cut.",
-    "Restore the links between a region and all others, or the named ones.",
+    "Restore links that were cut or slowed.",
+    "Restore the links between a region and all others, or the named ones, whether they were cut or slowed.",
     "eu-west-1",
     "eu-west-1 us-east-1",
     parameters=(REGION, OTHERS),

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from epoxy.cli.demo.race import Race
 from epoxy.model.errors import InvalidRequest, Unavailable
 
 MAX_ORDER_BYTES = 4096
-"""An order is a verb and a few names of regions."""
+"""An order is a verb, a few names of regions and perhaps that of a key."""
 
 ANSWER_S = 180.0
 """Adding a region takes the longest: it gives up after 60 seconds of starting and 90 of copying."""
@@ -29,26 +30,30 @@ READ_S = 2.0
 
 
 class DemoOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`verb` is a sub-command; `others` limits a cut or a heal to the links to these regions."""
+    """`verb` is a sub-command; `others` limits a cut or a heal to the links to these regions. `added_ms`: by which a
+    link is slowed. `name`: what is raced for; empty: a fresh name."""
 
     verb: str
     region: str = ""
     others: tuple[str, ...] = ()
+    added_ms: float = 0.0
+    name: str = ""
 
 
 class DemoReply(Struct, frozen=True, kw_only=True):
-    """`lines` as text, `demo` as JSON. `done` False: refused, for the reason in `lines`."""
+    """`lines` as text, `demo` as JSON. `done` False: refused, for the reason in `lines`. `race`: how one went."""
 
     done: bool
     lines: list[str]
     demo: dict[str, Any]
+    race: Race | None = None
 
 
 class ControlSocket:
     """The demo's end."""
 
     def __init__(self, port_base: int) -> None:
-        self._path = folder_of_user() / f"{port_base}.sock"
+        self._path = socket_of(port_base)
         self._path.unlink(missing_ok=True)  # left by a demo that was killed: its ports were free
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
@@ -124,6 +129,10 @@ def is_meant(path: Path, folder: Path | None) -> bool:
 
 def sockets() -> Iterator[Path]:
     yield from sorted(folder_of_user().glob("*.sock"))
+
+
+def socket_of(port_base: int) -> Path:
+    return folder_of_user() / f"{port_base}.sock"
 
 
 def folder_of_user() -> Path:

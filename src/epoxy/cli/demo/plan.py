@@ -1,8 +1,9 @@
 """The regions of a demo, their addresses, and the files that are written before they start."""
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +32,12 @@ PANEL_PORT = PAGE_PORT + 1
 HIGHEST_PORT_BASE = 65535 - PANEL_PORT
 MANIFEST, SECRET, PANEL_TOKEN = "demo.json", "secret", "panel.token"
 LOOPBACK = ("127.0.0.1", "localhost")
+
+
+Link = frozenset[str]
+"""A pair of regions."""
+
+NOTHING: Mapping[Link, float] = MappingProxyType({})
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -111,11 +118,17 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
     def shrunk(self, replica: int) -> "DemoPlan":
         return replace(self, gone=(*self.gone, replica))
 
-    def floor_ms(self, here: str, within_reach: Collection[str]) -> float | None:
-        """The round trip to the nearest fast quorum within reach, `here` included. None: there is none."""
-        if not self.wan:
-            return None
-        return quorum_ms(aws.TABLE.to_others(here, within_reach), self.sizes.fast)
+    def rtt_ms(self, here: str, there: str, added_ms: Mapping[Link, float] = NOTHING) -> float:
+        """What a round trip takes, but for what this machine needs: by the table, and `added_ms` for its link."""
+        return (aws.rtt_ms(here, there) if self.wan else 0.0) + added_ms.get(frozenset((here, there)), 0.0)
+
+    def floor_ms(
+        self, here: str, within_reach: Collection[str], added_ms: Mapping[Link, float] = NOTHING
+    ) -> float | None:
+        """The round trip to the nearest fast quorum within reach, `here` included. None: there is none, or it takes no
+        time but this machine's."""
+        trips = [self.rtt_ms(here, there, added_ms) for there in within_reach if there != here]
+        return quorum_ms(trips, self.sizes.fast) or None
 
     def lay_out(self) -> list[RegionNode]:
         """Writes the secret once; the manifest, the token of the panel and the configuration each time."""

@@ -7,7 +7,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import IO
 
 import msgspec
@@ -49,9 +50,16 @@ class RegionNode(ClusterNode):
     def exit_code(self) -> int | None:
         return self._process.poll() if self._process is not None else None
 
-    def change_links(self, secret: bytes, *, cut: Iterable[int] = (), heal: Iterable[int] = ()) -> None:
+    def change_links(
+        self,
+        secret: bytes,
+        *,
+        cut: Iterable[int] = (),
+        heal: Iterable[int] = (),
+        slow: Mapping[int, float] = MappingProxyType({}),
+    ) -> None:
         """Asks the node to change its end of the links, signed with the cluster's secret."""
-        body = msgspec.json.encode(LinkChange(cut=sorted(cut), heal=sorted(heal)))
+        body = msgspec.json.encode(LinkChange(cut=sorted(cut), heal=sorted(heal), slow=dict(slow)))
         header = SignedHeader(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
         signature, _ = sign(secret, header, LINKS_PATH, body)
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=LINKS_S)

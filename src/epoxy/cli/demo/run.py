@@ -8,21 +8,26 @@ import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.cli import output
 from epoxy.cli.demo import show, tokens
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply
-from epoxy.cli.demo.plan import DemoPlan, plan
+from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply, ask, socket_of
+from epoxy.cli.demo.panel import Panel, Rules, measured
+from epoxy.cli.demo.plan import LOOPBACK, PANEL_TOKEN, DemoPlan, plan
 from epoxy.cli.demo.region import RegionNode
+from epoxy.client.token import read_token
+from epoxy.model.errors import Unavailable
 
 LOOK_S = 0.1
 """Between two checks for regions that ended by themselves."""
@@ -69,15 +74,40 @@ def run_demo(options: DemoOptions, browser: Callable[[str], bool] = open_page) -
         if options.folder is None:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         planned = plan(folder, regions=options.regions, port_base=options.port_base, wan=options.wan, auth=options.auth)
-        cluster = DemoCluster(planned)
+        cluster = DemoCluster(replace(planned, panel=True))
+        panel = open_panel(cluster.plan)
+        stack.callback(panel.close)
         stack.callback(end, cluster)
         demo = Demo(cluster, options, browser)
         demo.start(stack)
+        panel.start()
         try:
             return demo.run_command(options.command) if options.command is not None else demo.run_for_ever()
         except Terminated as ended:
             demo.say("")
             return 0 if options.command is None else 128 + ended.number
+
+
+def open_panel(planned: DemoPlan) -> Panel:
+    """Its port is taken before a region starts, and it answers when all are up."""
+    port, folder = planned.panel_port, planned.folder
+    rules = Rules(
+        hosts=frozenset(f"{host}:{port}" for host in LOOPBACK),
+        origins=planned.origins(),
+        token=read_token(folder / PANEL_TOKEN),
+    )
+    admin = Path(tokens.files(folder)[tokens.ADMIN]) if planned.auth else None
+
+    def measure(demo: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return measured(demo, read_token(admin) if admin is not None else "")
+
+    try:
+        return Panel(port, rules, partial(ask, socket_of(planned.port_base)), measure)
+    except OSError as error:
+        raise Unavailable(
+            f"port {port}, for the orders of the console's page, cannot be used: {os.strerror(error.errno or 0)}."
+            " If another demo is running, `epoxy demo ps` shows it; --port-base chooses other ports"
+        ) from error
 
 
 class Demo:

@@ -98,7 +98,14 @@ def listing(demo: dict[str, Any]) -> list[str]:
     rows = [
         (r["region"], r["condition"], str(r["pid"] or "-"), r["http"], r["resp"], r["can"]) for r in demo["regions"]
     ]
-    return columns(("region", "state", "pid", "HTTP", "RESP (Redis)", "a client of it"), rows)
+    changed = [link_words(link) for link in demo["links"] if link["cut"] or link["added_ms"]]
+    table = columns(("region", "state", "pid", "HTTP", "RESP (Redis)", "a client of it"), rows)
+    return [*table, *(["", *changed] if changed else []), "", f"  console  {demo['console']}"]
+
+
+def link_words(link: dict[str, Any]) -> str:
+    state = "cut" if link["cut"] else f"slowed by {link['added_ms']:g} ms"
+    return f"  {' - '.join(link['between'])}: {state}"
 
 
 def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
