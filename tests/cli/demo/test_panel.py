@@ -26,6 +26,7 @@ class Office:
         self.orders: list[DemoOrder] = []
         self.reply: DemoReply | None = DemoReply(done=True, lines=["done"], demo={"regions": []})
         self.error: Unavailable | None = None
+        self.entered = threading.Semaphore(0)
         self.gate = threading.Event()
         self.gate.set()
         rules = Rules(hosts=frozenset(), origins=frozenset((OURS,)), token=TOKEN)
@@ -38,6 +39,7 @@ class Office:
         self.panel.start()
 
     def perform(self, order: DemoOrder) -> DemoReply | None:
+        self.entered.release()
         assert self.gate.wait(PATIENCE_S)
         self.orders.append(order)
         if self.error is not None:
@@ -153,8 +155,8 @@ def test_only_so_many_at_a_time(office: Office) -> None:
     threads = [threading.Thread(target=office.ask, args=("GET", STATE)) for _ in range(MAX_AT_ONCE)]
     for thread in threads:
         thread.start()
-    while office.panel.room.acquire(blocking=False):
-        office.panel.room.release()
+    for _ in threads:
+        assert office.entered.acquire(timeout=PATIENCE_S)
     assert office.ask("GET", STATE)[2]["error"]["code"] == "overloaded"
     office.gate.set()
     for thread in threads:
