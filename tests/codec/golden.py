@@ -51,6 +51,8 @@ from epoxy.model.members import (
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    Figures,
+    FiguresRead,
     Frontier,
     FrontierRead,
     HeldPage,
@@ -372,6 +374,7 @@ VALUES: dict[str, Any] = {
     "member_request held": HeldRead(after=b"k", held=(Stretch(until=None, count=1, digest=bytes(range(16))),)),
     "member_request frontier": FrontierRead(),
     "member_request actors": ActorsRead(after=b"r"),
+    "member_request figures": FiguresRead(),
     "member_reply snapshot-page": SnapshotPage(
         store=IDENTITY, entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
     ),
@@ -388,6 +391,7 @@ VALUES: dict[str, Any] = {
     "member_reply kept-page": KeptPage(kept=(Kept(term=1, commit=NOP),), more=True),
     "member_reply unfinished": Unfinished(),
     "member_reply held-page": HeldPage(entries=(ChangelogEntry(key=b"k", committed=FIRST),), through=b"k"),
+    "member_reply figures": Figures(report=b"{}"),
     "member_reply frontier": Frontier(term=2, slots=(InstanceId(1, 4), SLOT)),
     "member_reply actors-page": ActorsPage(rows=(ActorRow(b"r", b"v"),), more=True),
     "change_request two": ChangeRequest(members=(Member(id=1, url="http://a", datacenter="east"), Member(id=4))),

@@ -60,6 +60,8 @@ from epoxy.model.members import (
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    Figures,
+    FiguresRead,
     Frontier,
     FrontierRead,
     HeldPage,
@@ -413,6 +415,7 @@ member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
     st.builds(HeldRead, after=st.none() | keys, held=st.lists(stretches, max_size=3).map(tuple)),
     st.builds(FrontierRead),
     st.builds(ActorsRead, after=st.none() | keys),
+    st.builds(FiguresRead),
 )
 
 member_replies: st.SearchStrategy[MemberReply] = st.one_of(
@@ -450,6 +453,7 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
     ),
     st.builds(Unfinished),
     st.builds(HeldPage, entries=pages, through=st.none() | keys),
+    st.builds(Figures, report=st.binary(max_size=64)),
     st.builds(Frontier, term=uints, slots=st.lists(instance_ids, max_size=3).map(tuple)),
     st.builds(
         ActorsPage,

@@ -10,7 +10,7 @@ from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.codec.schema import Limit, SchemaError, parse
 from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
 from epoxy.model.instances import MAX_BATCH, MAX_DEPENDENCIES, MAX_PAGE
-from epoxy.model.members import MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
+from epoxy.model.members import MAX_FIGURES_BYTES, MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_FOLD_WRITES, MAX_KEY_BYTES, MAX_VALUE_BYTES, SESSION_ID_BYTES
 from epoxy.model.transactions import MAX_PARTS
@@ -186,6 +186,7 @@ def test_limits_are_those_of_the_model() -> None:
         "RowKey": Limit(1, MAX_ROW_KEY_BYTES),
         "RowValue": Limit(0, MAX_ROW_VALUE_BYTES),
         "ActorRows": Limit(0, MAX_PAGE_ROWS),
+        "FiguresJson": Limit(0, MAX_FIGURES_BYTES),
     }
 
 

@@ -66,6 +66,8 @@ from epoxy.model.members import (
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    Figures,
+    FiguresRead,
     Frontier,
     FrontierRead,
     HeldPage,
@@ -144,6 +146,7 @@ ACCEPT_OK = AcceptOk()
 COMMIT_OK = CommitOk()
 STATUS_READ = StatusRead()
 FRONTIER_READ = FrontierRead()
+FIGURES_READ = FiguresRead()
 CURSOR_TRUNCATED = CursorTruncated()
 UNFINISHED = Unfinished()
 
@@ -3670,6 +3673,8 @@ def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
         case ActorsRead():
             out.append(BYTES[9])
             encode_actors_read(out, value)
+        case FiguresRead():
+            out.append(BYTES[10])
         case _:
             assert_never(value)
 
@@ -3696,6 +3701,8 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
             return FRONTIER_READ, position + 1
         case 9:
             return decode_actors_read(buffer, position + 1)
+        case 10:
+            return FIGURES_READ, position + 1
         case _:
             raise unknown_tag("MemberRequest", buffer, position)
 
@@ -4152,6 +4159,23 @@ def decode_actors_page(buffer: bytes, position: int) -> tuple[ActorsPage, int]:
     return ActorsPage(rows=rows, more=more), position
 
 
+def encode_figures(out: list[bytes], record: Figures) -> None:
+    report = record.report
+    length = len(report)
+    out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 65536))
+    out.append(report)
+
+
+def decode_figures(buffer: bytes, position: int) -> tuple[Figures, int]:
+    length = buffer[position]
+    position += 1
+    if length > 0x7F:
+        length, position = decode_length(buffer, position - 1, 0, 65536)
+    report = buffer[position : position + length]
+    position += length
+    return Figures(report=report), position
+
+
 def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
     match value:
         case SnapshotPage():
@@ -4194,6 +4218,9 @@ def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
         case ActorsPage():
             out.append(BYTES[13])
             encode_actors_page(out, value)
+        case Figures():
+            out.append(BYTES[14])
+            encode_figures(out, value)
         case _:
             assert_never(value)
 
@@ -4228,6 +4255,8 @@ def decode_member_reply(buffer: bytes, position: int) -> tuple[MemberReply, int]
             return decode_frontier(buffer, position + 1)
         case 13:
             return decode_actors_page(buffer, position + 1)
+        case 14:
+            return decode_figures(buffer, position + 1)
         case _:
             raise unknown_tag("MemberReply", buffer, position)
 

@@ -23,6 +23,9 @@ milliseconds of a source's time."""
 
 MAX_VALUE_ROWS = STRETCH_ROWS * MAX_STRETCHES
 
+MAX_FIGURES_BYTES = 1 << 16
+"""Of a report as JSON: a hundred bytes for each of 64 members, and room for ten times as much."""
+
 DIGEST_BYTES = 16
 """Against chance 128 bits are enough, and an attacker gains nothing by two equal digests."""
 
@@ -143,6 +146,10 @@ class ActorsRead(Struct, frozen=True, kw_only=True):
     after: bytes | None
 
 
+class FiguresRead(Struct, frozen=True, kw_only=True):
+    """Asks for the Figures, while a client looks at the cluster through another member."""
+
+
 MemberRequest = (
     SnapshotRead
     | ChangelogRead
@@ -154,6 +161,7 @@ MemberRequest = (
     | HeldRead
     | FrontierRead
     | ActorsRead
+    | FiguresRead
 )
 
 # Replies.
@@ -266,10 +274,16 @@ class ActorsPage(Struct, frozen=True, kw_only=True):
     more: bool
 
 
+class Figures(Struct, frozen=True, kw_only=True):
+    """A `MemberReport` (`model/api_world.py`) as JSON: what people are shown may grow without a new message."""
+
+    report: bytes
+
+
 KeySyncReply = SnapshotPage | ChangelogPage | CursorTruncated | UnsettledPage | MemberStatus
 TxnSyncReply = ValuesPage | KeptPage | Unfinished
 BackupReply = HeldPage | Frontier | ActorsPage
-MemberReply = KeySyncReply | StaleEpoch | EpochAhead | Failed | TxnSyncReply | BackupReply
+MemberReply = KeySyncReply | StaleEpoch | EpochAhead | Failed | TxnSyncReply | BackupReply | Figures
 
 # Stored.
 

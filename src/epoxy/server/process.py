@@ -22,7 +22,9 @@ from epoxy.api.http.routes_elect import ElectRoutes
 from epoxy.api.http.routes_leases import LeaseRoutes
 from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.http.routes_members_history import MembersHistoryRoutes
+from epoxy.api.http.routes_samples import SampleRoutes
 from epoxy.api.http.routes_transactions import TransactionRoutes
+from epoxy.api.http.routes_world import WorldRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
@@ -31,6 +33,7 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.access.audit import audit_of
+from epoxy.node.commit_samples import CommitSampler
 from epoxy.node.members.history import MemberHistory
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.auth import auth_of
@@ -44,6 +47,8 @@ from epoxy.node.process.reloading import Reloading
 from epoxy.node.process.secret_files import is_open_to_others, read_secrets
 from epoxy.node.report import Credentials
 from epoxy.node.service import Node
+from epoxy.node.timing import floor_ms
+from epoxy.node.world import WorldView
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
@@ -174,6 +179,9 @@ class Process:
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             self._history = MemberHistory(self.node, self._store)
             self._elect_agents = ElectAgents(settings.console.elect)
+            world = WorldView(self.node, self.node.member.ask)
+            self.node.member.figures = world.told
+            self._samples = SampleRoutes(CommitSampler(self.node.driver, self._floor_ms), self.node.access)
             more = [
                 *self.peer_router.routes(authenticator),
                 *self._probes.routes(),
@@ -187,6 +195,8 @@ class Process:
                 *LeaseRoutes(self.node.leases, self.node.peek).table(),
                 *TransactionRoutes(self.node).table(),
                 *scrubbing.routes(),
+                *WorldRoutes(world.look).table(),
+                *self._samples.table(),
             ]
             panel = settings.console.demo_url
             self._api = Api(self.node, self.metrics, self._names, more, settings.access.cors_origins, panel)
@@ -241,6 +251,7 @@ class Process:
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         self._listeners.close()
         self._api.close()
+        self._samples.close()
         self._actors.last_call()
         await self._drain(hurry)
         self._actors.stop()
@@ -302,6 +313,9 @@ class Process:
         """The round trip between two members, if this node is one of them."""
         me = self.node.me
         return self.node.links.rtt_ms(other if one == me else one) if me in (one, other) else None
+
+    def _floor_ms(self) -> float | None:
+        return floor_ms(self.node.replica.config, self.node.me, self.node.links)
 
     def _requests(self) -> Requests:
         """Requests that the ports count themselves."""

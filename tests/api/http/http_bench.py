@@ -28,11 +28,14 @@ from epoxy.api.http.routes_leases import LeaseRoutes
 from epoxy.api.http.routes_links import LinkRoutes
 from epoxy.api.http.routes_members_history import MembersHistoryRoutes
 from epoxy.api.http.routes_probe import Probe, ProbeRoutes
+from epoxy.api.http.routes_samples import SampleRoutes
 from epoxy.api.http.routes_scrub import ScrubRoutes
 from epoxy.api.http.routes_transactions import TransactionRoutes
+from epoxy.api.http.routes_world import WorldRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
 from epoxy.model.address import Address
+from epoxy.model.api_world import World
 from epoxy.model.cluster import first_epoch
 from epoxy.model.members import NO_STAMP
 from epoxy.model.messages import Failed, Reply, Request
@@ -42,6 +45,7 @@ from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
+from epoxy.node.commit_samples import CommitSampler
 from epoxy.node.keys.leases import Leases
 from epoxy.node.keys.listing import PAGE_BYTES
 from epoxy.node.members.lifecycle import Lifecycle, LifecycleState
@@ -229,8 +233,8 @@ def actor_system(
 
 
 def whole_api(node: FakeNode) -> Api:
-    """Everything a node serves, in front of a node that says what it is told to. Backups, scrubs and probes are in its
-    table only: they have tests of their own."""
+    """Everything a node serves, in front of a node that says what it is told to. Backups, scrubs, probes, the
+    world and samples are in its table only: they have tests of their own."""
     metrics = Metrics()
     actors = actor_system(node, MemoryStore(), StillClock(), metrics).routes()
     backups, scrubs = BackupRoutes(cast(Backups, None)).table(), ScrubRoutes(cast(Scrubber, None)).table()
@@ -240,9 +244,11 @@ def whole_api(node: FakeNode) -> Api:
     links = LinkRoutes(Link(StillClock()), signatures, frozenset).table()
     feeds = [*LeaseRoutes(cast(Leases, None), node.peek).table(), *TransactionRoutes(cast(Node, node)).table()]
     console = ConsoleInfoRoutes(node, node.settings).table()
+    world = WorldRoutes(cast(Callable[[], World], None)).table()
+    samples = SampleRoutes(cast(CommitSampler, None), node.access).table()
     past = MembersHistoryRoutes(node, cast(Any, None), lambda _one, _other: None).table()
     elect = ElectRoutes(cast(Look, None)).table()
-    more = [*actors, *backups, *scrubs, *probes, *auth, *links, *feeds, *console, *past, *elect]
+    more = [*actors, *backups, *scrubs, *probes, *auth, *links, *feeds, *console, *past, *elect, *world, *samples]
     return Api(node, metrics, more=more)
 
 

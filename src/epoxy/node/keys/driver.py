@@ -82,6 +82,8 @@ class Driver:
         self.observer: Observer = Unobserved()
         self.silence: Callable[[], None] = lambda: None
         """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""
+        self.sampled: Callable[[Write, Callable[[Outcome], None]], Callable[[Outcome], None]] | None = None
+        """Takes each write and returns where its outcome goes instead, while commits are sampled."""
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
@@ -100,6 +102,8 @@ class Driver:
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
         """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
         may still begin."""
+        if self.sampled is not None:
+            answered = self.sampled(write, answered)
         key, plan, now_ms = write.key, self.plan(), self.clock.now_ms()
         pending = self.pending(write)
         if self.leases.over_version(key):

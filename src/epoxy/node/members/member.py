@@ -13,6 +13,8 @@ from epoxy.model.members import (
     ActorsRead,
     ChangelogRead,
     ChangeRequest,
+    Figures,
+    FiguresRead,
     HeldRead,
     KeptRead,
     MemberReply,
@@ -106,6 +108,8 @@ class Membership:
         )
         self.backup_source = BackupSource(self.replica, store, self.space, ordered, driver.clock)
         self.key_count = KeyCount(self.replica, store, driver.clock)
+        self.figures: Callable[[], bytes] = bytes
+        """What this node says of its last commits; a process gives it."""
         self._synced_epoch = self._settled_epoch = 0
         self._coordinating = False
         self._pages: list[Callable[[MemberReply], None]] = []
@@ -150,6 +154,9 @@ class Membership:
             return
         if isinstance(request, BackupRequest):
             self.backup_source.answer(request, answered)
+            return
+        if isinstance(request, FiguresRead):
+            self._store.when_durable(partial(answered, Figures(report=self.figures())))
             return
         if isinstance(request, PAGES):
             self.key_sync.serve(partial(self._reply, request), answered)
@@ -258,7 +265,7 @@ class Membership:
             case ReadChangeRequest():
                 self.driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, partial(self._request_read, done))
             case Ask():
-                self._ask(effect.to, effect.request, done)
+                self.ask(effect.to, effect.request, done)
             case AskAll():
                 self._ask_all(effect, done)
             case Publish():
@@ -299,7 +306,8 @@ class Membership:
             case _:
                 self.key_sync.perform(effect, done)
 
-    def _ask(self, to: int, request: MemberRequest, done: Callable[[MemberReply], None]) -> None:
+    def ask(self, to: int, request: MemberRequest, done: Callable[[MemberReply], None]) -> None:
+        """`done` is called once, at the latest when the time of a round is over."""
         waiting = [done]
 
         def answered(reply: MemberReply) -> None:
@@ -332,7 +340,7 @@ class Membership:
                 done({i: each for i, each in replies.items() if not isinstance(each, Failed)})
 
         for replica_id in effect.to:
-            self._ask(replica_id, effect.request, partial(answered, replica_id))
+            self.ask(replica_id, effect.request, partial(answered, replica_id))
 
     def send(self, to: int, update: ConfigUpdate, answered: Callable[[Reply], None] | None) -> None:
         if to != self.replica.me:

@@ -23,7 +23,7 @@ from functools import partial
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
-from epoxy.model.members import MemberRequest, StatusRead
+from epoxy.model.members import FiguresRead, MemberRequest, StatusRead
 from epoxy.model.messages import Failed, Reply, Request, UpdateConfig
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Dice, Store, Timer, Transaction, Transport
@@ -177,7 +177,7 @@ class PeerGate:
     def answers(self, request: MemberRequest) -> bool:
         """Whether a request of a change of members is handled. A store that went back in time lacks rows that others
         would take for everything it ever held."""
-        return self.may_vote or (self._takes_part and isinstance(request, StatusRead))
+        return self.may_vote or (self._takes_part and isinstance(request, StatusRead | FiguresRead))
 
     @property
     def _takes_part(self) -> bool:
