@@ -102,7 +102,7 @@ class Add(Struct, frozen=True, kw_only=True):
     as it is. `amount=-5` is stored as `amount=5, negative=True`. A number keeps its expiry; one that is created here
     gets `ttl_ms`.
 
-    Invariant: 0 <= amount <= MOST.
+    Invariant: 0 <= amount <= MOST. So the least number of 64 bits cannot be added: see `is_addable`.
     """
 
     key: bytes
@@ -117,6 +117,11 @@ class Add(Struct, frozen=True, kw_only=True):
         if self.amount > MOST:
             raise InvalidRequest(f"an amount is at most {MOST}")
         check_ttl(self.ttl_ms)
+
+
+def is_addable(amount: int) -> bool:
+    """Whether there is an `Add` of it; what else a client may add is evaluated, and its result written."""
+    return -MOST <= amount <= MOST
 
 
 class Expire(Struct, frozen=True, kw_only=True):

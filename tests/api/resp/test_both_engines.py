@@ -67,6 +67,16 @@ def test_single_commands_on_keys_that_were_in_a_pipeline(three: Cluster) -> None
     assert pipe.execute() == [b"1", b"z"]
 
 
+def test_the_least_number_of_64_bits_is_added_in_and_outside_of_transactions(three: Cluster) -> None:
+    client, least = connected(three), -(1 << 63)
+    pipe = client.pipeline()
+    pipe.incrby("least/a", least).incrby("least/b", 1)
+    assert pipe.execute() == [least, 1]
+    assert client.incrby("least/b", least) == least + 1
+    with pytest.raises(redis.ResponseError, match="overflow"):
+        client.incrby("least/a", least)
+
+
 def test_an_asynchronous_pipeline(three: Cluster) -> None:
     async def story() -> list[object]:
         client: Any = redis.asyncio.Redis(port=three[0].resp_port)

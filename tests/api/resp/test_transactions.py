@@ -247,6 +247,40 @@ def test_states_of_a_session() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("refused", ["MULTI", "MULTI x", "WATCH a", "WATCH", "EXEC x", "UNWATCH x", "NOPE"])
+def test_what_is_refused_between_multi_and_exec_aborts_the_transaction(refused: str) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("MULTI", "SET a 1", refused, "SET a 2", "EXEC", "EXEC")
+            await client.expect(b"+OK\r\n+QUEUED\r\n")
+            assert (await client.line()).startswith("-ERR ")
+            await client.expect(b"+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n")
+            await client.expect(b"-ERR EXEC without MULTI\r\n")
+            assert at.node.asked == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("keys", [("a",), ("a", "b")])
+def test_unwatch_inside_multi_is_queued_and_exec_still_compares(keys: tuple[str, ...]) -> None:
+    async def story() -> None:
+        async with cluster(1) as (_, ports):
+            one, other = [Rope(*await asyncio.open_connection("127.0.0.1", ports[0])) for _ in range(2)]
+            writes = [f"SET {key} 2" for key in keys]
+            one.send("SET a 1", "WATCH a", "MULTI", *writes, "UNWATCH", "EXEC")
+            await one.expect(b"+OK\r\n" * 3 + b"+QUEUED\r\n" * (len(keys) + 1))
+            await one.expect(array([b"+OK\r\n"] * (len(keys) + 1)))
+            await one.says("WATCH a", b"+OK\r\n")
+            await other.says("SET a 3", b"+OK\r\n")
+            one.send("MULTI", *writes, "UNWATCH", "EXEC", "GET a")
+            await one.expect(b"+OK\r\n" + b"+QUEUED\r\n" * (len(keys) + 1) + b"*-1\r\n" + bulk(b"3"))
+            for rope in (one, other):
+                rope.writer.transport.abort()
+
+    run(story)
+
+
 def test_what_nx_reserves_cannot_be_queued() -> None:
     async def story() -> None:
         async with world(reserve_prefixes=["name/"]) as at:

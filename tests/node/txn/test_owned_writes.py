@@ -122,6 +122,12 @@ def test_additions() -> None:
     assert committed(Bench(version=0).write(amount=2, ttl_ms=9)).proposal.version == 1
 
 
+def test_the_least_number_of_64_bits_has_no_operation_and_is_added_nevertheless() -> None:
+    bench = Bench()
+    assert committed(bench.write(amount=-(1 << 63))).proposal.value == b"-9223372036854775803"
+    assert isinstance(bench.write(amount=-(1 << 63)), NotAnInteger)
+
+
 @pytest.mark.parametrize("stale", [None, OrderedValue(value=b"4", version=2)])
 def test_conditions_hold_for_the_newest_row_whatever_is_known_here(stale: OrderedValue | None) -> None:
     bench = Bench()

@@ -55,6 +55,7 @@ def test_a_script_that_only_reads_writes_nothing() -> None:
         ("GET other", "ERR Script attempted to access a non declared key 'other'"),
         ("EVAL 'GET k' 1 k", "ERR This Redis command is not allowed from script"),
         ("EVALSHA f 1 k", "ERR This Redis command is not allowed from script"),
+        ("UNWATCH", "ERR This Redis command is not allowed from script"),
         ("LPUSH k 1", "ERR unknown command 'lpush'"),
         ("GET", "ERR wrong number of arguments for 'get' command"),
         ("SET k v FOO", "ERR syntax error"),

@@ -8,7 +8,7 @@ from epoxy.api.resp.strings import encoded
 from epoxy.codec import resp
 from epoxy.model.records import MAX_TTL_MS
 from epoxy.model.strings import Command, Fault
-from epoxy.model.transactions import Add, Delete, Done, Get, Operation, Put
+from epoxy.model.transactions import Add, Delete, Done, Get, Operation, Put, is_addable
 from epoxy.protocol.strings.conditions import SET_OPTIONS, value_options
 from epoxy.protocol.strings.evaluation import Parsed
 
@@ -79,9 +79,11 @@ def delete(arguments: Command) -> QueuedOperations:
     return QueuedOperations([Delete(key=key) for key in arguments[1:]], count_of)
 
 
-def increment(arguments: Command) -> QueuedOperations:
+def increment(arguments: Command) -> QueuedOperations | None:
     delta = int(arguments[2]) if len(arguments) > 2 else 1
     delta = -delta if arguments[0].upper().startswith(b"DECR") else delta
+    if not is_addable(delta):
+        return None
     return QueuedOperations([Add(key=arguments[1], amount=abs(delta), negative=delta < 0)], sum_of)
 
 
@@ -126,4 +128,5 @@ MAKERS: dict[str, Make] = {
     **dict.fromkeys(("incr", "incrby", "decr", "decrby"), increment),
     "ping": constant(lambda arguments: resp.bulk(arguments[1]) if len(arguments) > 1 else resp.simple("PONG")),
     "echo": constant(lambda arguments: resp.bulk(arguments[1])),
+    "unwatch": constant(lambda _: resp.OK),
 }

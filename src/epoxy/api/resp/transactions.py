@@ -69,6 +69,7 @@ class Queued:
 
 def multi(session: RespSession, _arguments: Arguments) -> bytes:
     if session.multi is not None:
+        abandon(session)
         raise InvalidRequest("MULTI calls can not be nested")
     session.multi, session.multi_broken = [], False
     session.multi_bytes = session.multi_operations = 0
@@ -85,6 +86,7 @@ def discard(session: RespSession, _arguments: Arguments) -> bytes:
 def watch(session: RespSession, arguments: Arguments) -> bytes | None:
     """Values are read as by a GET of this session: here if that is enough, else from other replicas."""
     if session.multi is not None:
+        abandon(session)
         raise InvalidRequest("WATCH inside MULTI is not allowed")
     keys = [key for key in dict.fromkeys(map(checked_key, arguments[1:])) if key not in session.watched]
     if len(session.watched) + len(keys) > MAX_PARTS:
@@ -150,6 +152,7 @@ def check_watched(watched: dict[bytes, ReadResult]) -> None:
 
 
 def unwatch(session: RespSession, _arguments: Arguments) -> bytes:
+    """Outside of MULTI. Inside it is queued like any command, so EXEC still compares, as in Redis."""
     session.watched = {}
     return resp.OK
 
@@ -331,5 +334,5 @@ COMMANDS = (
         last_key=-1,
         alone=True,
     ),
-    on(name="unwatch", run=unwatch, arity=1, summary="Forget what was watched."),
+    on(name="unwatch", run=unwatch, arity=1, summary="Forget what was watched.", ends_multi=False),
 )

@@ -26,6 +26,7 @@ from epoxy.model.transactions import (
     TxnRefused,
     TxnUnknown,
     flaw_of,
+    is_addable,
 )
 from epoxy.model.writes import (
     Committed,
@@ -141,7 +142,9 @@ def native(write: Write) -> Operation | None:
     if write.if_version is not None or write.if_absent or write.touch or write.steps is not None:
         return None
     if write.amount is not None:
-        return None if write.session else Add(key=write.key, amount=write.amount, ttl_ms=write.ttl_ms)
+        if write.session or not is_addable(write.amount):
+            return None
+        return Add(key=write.key, amount=write.amount, ttl_ms=write.ttl_ms)
     if write.value is None:
         return Delete(key=write.key)
     return Put(

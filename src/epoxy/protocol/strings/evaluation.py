@@ -28,6 +28,7 @@ COMMANDS: dict[str, StringCommand] = {
 }
 
 SCRIPTS = frozenset([command.name for command in scripts.SCRIPTS])
+NOT_FROM_SCRIPTS = SCRIPTS | {"unwatch"}
 
 
 class Parsed:
@@ -119,7 +120,7 @@ class MultiSession:
             called = parse(command)
             if isinstance(called, Fault):
                 return called
-            if called.name in SCRIPTS:
+            if called.name in NOT_FROM_SCRIPTS:
                 return Fault(NOT_IN_SCRIPT)
             if called.writes and not parsed.writes:
                 return Fault(READ_ONLY)

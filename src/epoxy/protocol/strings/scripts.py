@@ -1,4 +1,4 @@
-"""Commands without a register of their own: EVAL and EVALSHA, whose script calls others; PING, ECHO and TIME."""
+"""Commands without a register of their own: EVAL and EVALSHA, whose script calls others; PING, ECHO, TIME, UNWATCH."""
 
 from collections.abc import Callable
 from functools import partial
@@ -61,6 +61,11 @@ def time(_command: Command) -> Run:
     return lambda registers: (b"%d" % (registers.now_ms // 1000), b"%d" % (registers.now_ms % 1000 * 1000))
 
 
+def unwatch(_command: Command) -> Run:
+    """Queued since MULTI, where it comes after EXEC has compared, so it has no effect."""
+    return lambda _: SimpleString("OK")
+
+
 SCRIPTS = (
     StringCommand(name="eval", build=not_in_script, arity=-3, writes=True, first_key=0),
     StringCommand(name="eval_ro", build=not_in_script, arity=-3, first_key=0),
@@ -73,4 +78,5 @@ COMMANDS = (
     StringCommand(name="ping", build=ping, arity=-1, first_key=0),
     StringCommand(name="echo", build=echo, arity=2, first_key=0),
     StringCommand(name="time", build=time, arity=1, first_key=0),
+    StringCommand(name="unwatch", build=unwatch, arity=1, first_key=0),
 )
