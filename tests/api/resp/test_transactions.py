@@ -247,7 +247,7 @@ def test_states_of_a_session() -> None:
     run(story)
 
 
-@pytest.mark.parametrize("refused", ["MULTI", "MULTI x", "WATCH a", "WATCH", "EXEC x", "UNWATCH x", "NOPE"])
+@pytest.mark.parametrize("refused", ["MULTI", "MULTI x", "WATCH a", "WATCH", "DISCARD x", "UNWATCH x", "NOPE"])
 def test_what_is_refused_between_multi_and_exec_aborts_the_transaction(refused: str) -> None:
     async def story() -> None:
         async with world() as at:
@@ -257,6 +257,19 @@ def test_what_is_refused_between_multi_and_exec_aborts_the_transaction(refused: 
             assert (await client.line()).startswith("-ERR ")
             await client.expect(b"+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n")
             await client.expect(b"-ERR EXEC without MULTI\r\n")
+            assert at.node.asked == 0
+
+    run(story)
+
+
+def test_exec_with_an_argument_ends_its_multi() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("MULTI", "SET a 1", "EXEC x", "EXEC x", "PING")
+            await client.expect(b"+OK\r\n+QUEUED\r\n-EXECABORT Transaction discarded because of: ")
+            await client.expect(b"wrong number of arguments for 'exec' command\r\n")
+            await client.expect(b"-ERR wrong number of arguments for 'exec' command\r\n+PONG\r\n")
             assert at.node.asked == 0
 
     run(story)

@@ -350,8 +350,7 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
         if self.multi is not None and not command.ends_multi:
             return transactions.queue(self, command, arguments)
         if len(arguments) != command.arity and not command.accepts(len(arguments)):
-            transactions.abandon(self)
-            raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
+            return transactions.miscounted(self, command)
         self._running = command, arguments
         return command.run(self, arguments)
 

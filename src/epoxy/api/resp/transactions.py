@@ -180,6 +180,16 @@ def abandon(session: RespSession) -> None:
         session.multi.clear()
 
 
+def miscounted(session: RespSession, command: CommandSpec) -> bytes:
+    """The error for a wrong number of arguments, which aborts a transaction. EXEC ends its MULTI also then."""
+    words = f"wrong number of arguments for '{command.name}' command"
+    if session.multi is not None and command.name == "exec":
+        session.leave_multi()
+        return resp.error(f"EXECABORT Transaction discarded because of: {words}")
+    abandon(session)
+    return resp.error(f"ERR {words}")
+
+
 def refused(session: RespSession, command: CommandSpec) -> None:
     """EXEC, refused, ends its MULTI, as in Redis: libraries give the connection to their next caller."""
     if command.name in ("exec", "discard"):
