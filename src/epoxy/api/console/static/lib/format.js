@@ -57,3 +57,8 @@ export function keyText(encoded) {
     return encoded;
   }
 }
+
+// The address of a key's page. A slash of the key is none of the address.
+export function keyHref(encoded) {
+  return `#/key/${encoded.replaceAll("/", "%2F")}`;
+}
