@@ -6,15 +6,13 @@ const EVERYTHING = { known: true, reads: true, writes: true, calls: true, operat
 const NOTHING = { known: false, reads: false, writes: false, calls: false, operates: false };
 
 export function rightsOf(whoami) {
-  if (whoami === null) return NOTHING;
-  if (whoami.auth === "open") return EVERYTHING;
   const has = (role) => whoami.roles.includes(role);
   return { known: true, reads: has("reader") || has("writer"), writes: has("writer"), calls: has("caller"), operates: has("operator") };
 }
 
-// `node`: as the shell hands it to pages. A node that asks for tokens is not asked without one: it would only refuse.
+// `node`: as the shell hands it to pages. `known` false: nothing is known of the visitor, who may have to give a token.
 export function useRights(node) {
-  const asked = node && (node.auth === "open" || token());
-  const { data } = useJson(asked ? "/v2/auth/whoami" : null);
-  return rightsOf(data);
+  const { data, error } = useJson(node?.auth === "tokens" && token() ? "/v2/auth/whoami" : null);
+  if (node?.auth === "open") return EVERYTHING;
+  return data && token() && error?.status !== 401 ? rightsOf(data) : NOTHING;
 }

@@ -28,8 +28,9 @@ function Pool({ pools }) {
     ${data ? html`<${Workers} workers=${data.envoys} onChange=${again} />` : error ? null : html`<${Busy} what="Asking the node" />`}`;
 }
 
-function WorkersSection({ rights, pools, error }) {
-  if (rights.known && !rights.operates) return html`<${Notice}>The workers are shown to operators: your token has not that role.<//>`;
+function WorkersSection({ node, rights, pools, error }) {
+  if (!node) return html`<${Busy} what="Asking the node" />`;
+  if (!rights.operates) return html`<${Notice}>${rights.known ? "Workers are shown to operators: your token has not that role." : "Workers are shown to operators: this cluster asks for a token."}<//>`;
   if (error) return html`<${ErrorNotice} error=${error} />`;
   if (!pools) return html`<${Busy} what="Asking the node" />`;
   if (pools.pools.length === 0) return html`<${Notice}>No worker is connected to ${pools.datacenter}. Run one: <code>epoxy worker run app:worker</code><//>`;
@@ -46,7 +47,7 @@ export default function ActorsPage({ args, node }) {
     return html`<${ActorPage} key=${args.join("/")} which=${{ namespace, name, key }} rights=${rights} pools=${pools} peers=${status?.peers} />`;
   }
   return html`<${Page} title="Actors" lead="Names with an owner: each actor runs on one worker of one datacenter at a time, keeps its state through failures, and moves when its worker or its region is lost.">
-    <${Section} title="Workers of this datacenter"><${WorkersSection} rights=${rights} pools=${pools} error=${error} /><//>
+    <${Section} title="Workers of this datacenter"><${WorkersSection} node=${node} rights=${rights} pools=${pools} error=${error} /><//>
     <${Section} title="Actors at home here"><${ActorList} /><//>
     ${pools ? html`<${Section} title="Everywhere"><${Places} places=${pools.datacenters} peers=${status?.peers} /><//>` : null}
   <//>`;

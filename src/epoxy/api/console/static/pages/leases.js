@@ -1,6 +1,6 @@
 // Values that end: locks, leases, and what lives as long as a session. The counts run here between two answers of the node.
 import { html, useEffect, useState } from "../lib/html.js";
-import { useJson } from "../lib/live.js";
+import { useJson, useWhileVisible } from "../lib/live.js";
 import { count, duration, keyHref, keyText, ms } from "../lib/format.js";
 import { Badge, Busy, Button, ErrorNotice, Field, Notice, Page, Section, Stats, Table, useStyles } from "../lib/ui.js";
 
@@ -11,23 +11,25 @@ const SOON = 0.25;
 
 function useNow(everyMs) {
   const [now, setNow] = useState(Date.now());
-  useEffect(() => {
+  useWhileVisible(() => {
     const timer = setInterval(() => setNow(Date.now()), everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
   return now;
 }
 
+// Whole minutes and hours without the nought behind them.
+const wholeTime = (timeMs) => duration(timeMs / 1000).replace(/ 0 (s|min|h)$/, "");
+
 function Left({ row, spentMs }) {
   if (row.remaining === null) return html`<span class="muted">not known here: its session was not heard of yet</span>`;
   const left = Math.max(0, row.remaining - spentMs);
   const over = row.over || left === 0;
-  const whole = row.ttl ?? Math.max(row.remaining, 1);
-  const part = over ? 1 : Math.min(1, left / whole);
+  const part = over ? 1 : Math.min(1, left / (row.ttl ?? left));
   const state = over ? "over" : part < SOON ? "soon" : "";
   return html`<div class="lease-left">
-    <span>${over ? "over: its end is being decided" : html`<strong>${duration(left / 1000)}</strong>${row.ttl ? ` of ${duration(row.ttl / 1000)}` : ""}`}</span>
-    <span class=${`lease-bar ${state}`} aria-hidden="true"><span style=${{ width: `${100 * part}%` }}></span></span>
+    <span>${over ? "over: its end is being decided" : html`<strong>${duration(left / 1000)}</strong>${row.ttl ? ` of ${wholeTime(row.ttl)}` : ""}`}</span>
+    ${row.ttl ? html`<span class=${`lease-bar ${state}`} aria-hidden="true"><span style=${{ width: `${100 * part}%` }}></span></span>` : null}
   </div>`;
 }
 
@@ -39,8 +41,8 @@ function Holder({ row }) {
 
 const columns = (spentMs) => [
   { key: "key", title: "Key", cell: (row) => html`<a class="lease-key" href=${keyHref(row.key)}>${keyText(row.key)}</a>${row.engine ? html` <${Badge}>of transactions<//>` : null}` },
-  { key: "holder", title: "Value: who holds it", cell: (row) => html`<${Holder} row=${row} />` },
   { key: "left", title: "Time left", cell: (row) => html`<${Left} row=${row} spentMs=${spentMs} />` },
+  { key: "holder", title: "Value: who holds it", cell: (row) => html`<${Holder} row=${row} />` },
   { key: "version", title: "Fencing token", number: true, cell: (row) => count(row.version) },
   { key: "session", title: "Ends with", cell: (row) => (row.session ? html`session <code title=${row.session}>${row.session.slice(0, 8)}…</code>` : "its own time") },
 ];
@@ -78,7 +80,8 @@ export default function LeasesPage({ args }) {
   const after = cursors.at(-1) ?? "";
   const query = `prefix=${encodeURIComponent(prefix)}&after=${after}&limit=${PAGE_ROWS}`;
   const { data, error, at } = useJson(`/v2/leases?${query}`, EVERY_MS);
-  const spentMs = at === null ? 0 : Math.max(0, useNow(TICK_MS) - at);
+  const now = useNow(TICK_MS);
+  const spentMs = at === null ? 0 : Math.max(0, now - at);
   const search = (text) => {
     location.hash = text ? `#/leases/${encodeURIComponent(text)}` : "#/leases";
   };
@@ -89,7 +92,7 @@ export default function LeasesPage({ args }) {
       <${Search} prefix=${prefix} onSearch=${search} />
       ${data
         ? html`<${Table}
-              caption=${prefix ? `Values that end, of keys that begin with ${prefix}, as this node knows them` : "Values that end, in the order of their keys, as this node knows them"}
+              caption=${prefix ? `Keys that begin with ${prefix}` : "In the order of their keys"}
               columns=${columns(spentMs)}
               rows=${data.leases.map((row) => ({ ...row, id: row.key }))}
               empty=${prefix ? "No value under this prefix ends." : "No value ends now. Try: epoxy put lock/deploy ada --ttl 30s --if-absent"}

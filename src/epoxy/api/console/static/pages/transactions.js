@@ -7,6 +7,7 @@ import { Badge, Busy, ErrorNotice, Notice, Page, Section, Stats, Table, useStyle
 import { Trial } from "./transactions/trial.js";
 
 const EVERY_MS = 1000;
+const LITTLE = 0.05;
 
 const OUTCOMES = {
   committed: { word: "committed", kind: "good" },
@@ -46,7 +47,7 @@ function Bar({ row, floorMs, scaleMs }) {
 
 function Took({ row, floorMs, scaleMs }) {
   if (row.took_ms === null) return html`<span class="muted">not answered yet</span>`;
-  const waited = row.waited_ms > 0.5 ? `, of which ${ms(row.waited_ms)} waiting` : "";
+  const waited = row.waited_ms > LITTLE * row.took_ms ? `, of which ${ms(row.waited_ms)} waiting` : "";
   const beside = floorMs > 0.5 ? `: ${(row.took_ms / floorMs).toFixed(1)} × the floor` : "";
   return html`<span>${ms(row.took_ms)}${waited}${beside}</span><${Bar} row=${row} floorMs=${floorMs} scaleMs=${scaleMs} />`;
 }
@@ -61,8 +62,8 @@ function Keys({ row }) {
 function Outcome({ row }) {
   const { word, kind } = OUTCOMES[row.outcome];
   const path = row.path ? PATHS[row.path] : row.outcome === "committed" || row.outcome === "condition_failed" ? "decided with the help of another node" : null;
-  return html`<${Badge} kind=${kind}>${word}<//> ${row.writes ? null : html`<${Badge}>reads only<//>`}
-    <span class="hint">${row.reason || path}</span>`;
+  return html`<span class="txn-outcome"><${Badge} kind=${kind}>${word}<//> ${row.writes ? null : html`<${Badge}>reads only<//>`}
+    <span class="hint">${row.reason || path}</span></span>`;
 }
 
 function Recent({ feed }) {
@@ -70,17 +71,18 @@ function Recent({ feed }) {
   const scaleMs = Math.max(1, engine.floor_ms ?? 0, ...transactions.map((each) => each.took_ms ?? 0)) * 1.05;
   const columns = [
     { key: "keys", title: "Keys", cell: (row) => html`<${Keys} row=${row} />` },
-    { key: "when", title: "When", cell: (row) => `${duration(row.ago_ms / 1000)} ago` },
-    { key: "outcome", title: "Outcome", cell: (row) => html`<${Outcome} row=${row} />` },
     { key: "took", title: "How long", cell: (row) => html`<${Took} row=${row} floorMs=${engine.floor_ms} scaleMs=${scaleMs} />` },
+    { key: "outcome", title: "Outcome", cell: (row) => html`<${Outcome} row=${row} />` },
+    { key: "when", title: "When", cell: (row) => `${duration(row.ago_ms / 1000)} ago` },
   ];
-  return html`<ul class="txn-legend">
+  return html`<p class="muted">What this node was asked for in the last ${duration(feed.watched_ms / 1000)}: it keeps them only while a page like this one looks.</p>
+    <ul class="txn-legend">
       <li><span class="swatch waited"></span>waiting: keys that are named for the first time, earlier transactions of the same keys</li>
       <li><span class="swatch round"></span>deciding and executing</li>
       <li><span class="swatch floor"></span>the floor</li>
     </ul>
     <${Table}
-      caption=${`The last transactions that this node was asked for, the newest first, for ${duration(feed.watched_ms / 1000)} now: a node keeps them only while a page like this one looks.`}
+      caption="The last transactions, the newest first"
       columns=${columns}
       rows=${transactions}
       empty="None since this page looks. Run one below, or: echo '{…}' | epoxy txn -"

@@ -1,5 +1,5 @@
 // One actor: where it is at home, where it runs, its state, and its moves as this node saw them.
-import { html, useState } from "../../lib/html.js";
+import { html, useEffect, useState } from "../../lib/html.js";
 import { send } from "../../lib/api.js";
 import { useJson } from "../../lib/live.js";
 import { ago, bytes, count, duration, time } from "../../lib/format.js";
@@ -8,6 +8,8 @@ import { actorQuery, generationText, STATES } from "./address.js";
 import { consoleOf } from "./places.js";
 
 const EVERY_MS = 1000;
+const RARELY_MS = 10000;
+const DESTROYING = "Destroying it";
 
 const MOVES = {
   home: ({ epoch }, here) => (epoch === 0 ? `was made, with ${here} as its home` : `${here} became its home, the ${epoch + 1}th`),
@@ -19,13 +21,15 @@ const MOVES = {
   destroyed: () => "was destroyed",
 };
 
+const apart = (gapMs) => (gapMs < 100 ? "at once" : `${duration(gapMs / 1000)} later`);
+
 function Moves({ record }) {
   const { moves, seen_by: here } = record;
   if (moves.length === 0) return html`<p class="muted">This process of ${here} saw none of its moves: they were before it started, or in another datacenter.</p>`;
   return html`<ol class="actors-moves">
       ${moves.map((move, n) => html`<li key=${n} class=${move.kind}>
         <div>${MOVES[move.kind](move, here)}</div>
-        <span class="hint">${time(move.at_ms / 1000)}${n ? `, ${duration((move.at_ms - moves[n - 1].at_ms) / 1000)} after the one before` : ""}</span>
+        <span class="hint">${time(move.at_ms / 1000)}${n ? `, ${apart(move.at_ms - moves[n - 1].at_ms)}` : ""}</span>
       </li>`)}
     </ol>
     <p class="muted">What this process of ${here} saw since it started, at most 16: memory, not a record.</p>`;
@@ -34,7 +38,7 @@ function Moves({ record }) {
 function Facts({ record }) {
   const { actor } = record;
   const state = STATES[actor.state];
-  return html`<p><${Badge} kind=${state.kind}>${actor.state}<//> ${state.words}${record.since_ms && actor.state === "running" ? `, since ${ago(record.since_ms / 1000).replace(" ago", "")}` : ""}.</p>
+  return html`<p><${Badge} kind=${state.kind}>${actor.state}<//> ${state.words}${record.since_ms && actor.state === "running" ? `, for ${duration((Date.now() - record.since_ms) / 1000)} now` : ""}.</p>
     <${Stats} items=${[
       { label: "Home", value: actor.datacenter, hint: actor.epoch ? `the ${actor.epoch + 1}th; made in ${record.first_home}` : "where it was made" },
       { label: "Worker", value: actor.envoy ?? "none", hint: `of pool ${actor.pool}` },
@@ -44,7 +48,7 @@ function Facts({ record }) {
       { label: "Failures", value: count(record.failures), hint: record.failures ? "of its code, in a row" : "none in a row" },
       { label: "Made", value: ago(actor.create_ts / 1000), hint: time(actor.create_ts / 1000) },
     ]} />
-    <p class="hint">id <code class="actors-name">${actor.id}</code></p>`;
+    <p class="hint">id <code class="actors-id">${actor.id}</code></p>`;
 }
 
 function Orders({ record, places, rights, onDone }) {
@@ -59,17 +63,17 @@ function Orders({ record, places, rights, onDone }) {
     try {
       await send(method, path);
       setState({ busy: null, error: null, done: words });
+      onDone(what);
     } catch (error) {
       setState({ busy: null, error, done: null });
     }
-    onDone();
   };
   const decided = (confirmed) => {
     const what = asked;
     setAsked(null);
     if (!confirmed) return;
     if (what === "move") order("Moving it", `It is in ${target} now.`, "POST", `/v2/actors/move?${actorQuery(actor)}&to=${encodeURIComponent(target)}`);
-    else order("Destroying it", "It was destroyed.", "DELETE", `/v2/actors?id=${actor.id}`);
+    else order(DESTROYING, "It was destroyed.", "DELETE", `/v2/actors?id=${actor.id}`);
   };
   return html`<div aria-live="polite">
       <${ErrorNotice} error=${state.error} />
@@ -97,19 +101,23 @@ function Orders({ record, places, rights, onDone }) {
 
 export function ActorPage({ which, rights, pools, peers }) {
   useStyles("pages/actors.css");
-  const { data, error, again } = useJson(`/v2/actors/record?${actorQuery(which)}`, EVERY_MS);
+  const [missing, setMissing] = useState(false);
+  const [destroyed, setDestroyed] = useState(false);
+  const { data, error, again } = useJson(destroyed ? null : `/v2/actors/record?${actorQuery(which)}`, missing ? RARELY_MS : EVERY_MS);
+  useEffect(() => setMissing(error?.status === 404), [error]);
   const elsewhere = data && !data.here ? consoleOf(data.actor.datacenter, peers) : null;
-  const gone = error?.status === 404;
+  const gone = missing || destroyed;
+  const done = (what) => (what === DESTROYING ? setDestroyed(true) : again());
   return html`<${Page} title=${`${which.name}/${which.key}`} lead=${html`An actor: a name with an owner, which runs in one place at a time. <a href="#/actors">All actors of this datacenter</a>`}>
-    ${gone ? html`<${Notice} kind="warn">There is no actor of this name${data ? " any more" : ""}.<//>` : html`<${ErrorNotice} error=${error} />`}
+    ${gone ? html`<${Notice} kind=${destroyed ? "good" : "warn"}>${destroyed ? "It was destroyed. The name may be given to a new actor." : "There is no actor of this name."}<//>` : html`<${ErrorNotice} error=${error} />`}
     ${data && !data.here && !gone
       ? html`<${Notice}>It is at home in ${data.actor.datacenter}, and this node is in ${data.seen_by}. ${elsewhere ? html`<a href=${`${elsewhere}${location.hash}`}>See it there</a>, with its moves.` : "Its moves are seen there."}<//>`
       : null}
     ${data && !gone
       ? html`<${Section} title="Now"><${Facts} record=${data} /><//>
           <${Section} title="Its moves"><${Moves} record=${data} /><//>
-          <${Section} title="Orders"><${Orders} record=${data} places=${pools?.datacenters ?? []} rights=${rights} onDone=${again} /><//>`
-      : error
+          <${Section} title="Orders"><${Orders} record=${data} places=${pools?.datacenters ?? []} rights=${rights} onDone=${done} /><//>`
+      : error || gone
         ? null
         : html`<${Busy} what="Asking its home" />`}
   <//>`;

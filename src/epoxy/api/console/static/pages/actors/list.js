@@ -38,7 +38,7 @@ export function ActorList() {
     </form>
     <${ErrorNotice} error=${error} />
     ${data
-      ? html`<${Table} caption="Actors whose home is this datacenter, in the order of their names" columns=${COLUMNS} rows=${data.actors} empty="None here. Actors are at home in the datacenter that made them, or that took them over." />
+      ? html`<${Table} caption="In the order of their names" columns=${COLUMNS} rows=${data.actors} empty="None here. Actors are at home in the datacenter that made them, or that took them over." />
           <div class="actions">
             ${cursors.length ? html`<${Button} onClick=${() => setCursors(cursors.slice(0, -1))}>Page before<//>` : null}
             ${data.next ? html`<${Button} onClick=${() => setCursors([...cursors, data.next])}>Next page<//>` : null}

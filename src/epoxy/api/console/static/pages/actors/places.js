@@ -14,8 +14,9 @@ function Name({ place, peers }) {
 }
 
 export function Places({ places, peers }) {
-  return html`<${Table}
-    caption="Each datacenter has workers of its own, and hosts actors while it holds a lease that a majority gave it."
+  return html`<p class="muted">Each datacenter has workers of its own, and hosts actors while it holds a lease that a majority gave it.</p>
+  <${Table}
+    caption="Datacenters"
     columns=${[
       { key: "datacenter", title: "Datacenter", cell: (place) => html`<${Name} place=${place} peers=${peers} />` },
       { key: "hosts", title: "Hosts actors", cell: (place) => (place.hosts ? html`<${Badge} kind="good">yes<//>` : html`<${Badge} kind="warn">no lease<//>`) },

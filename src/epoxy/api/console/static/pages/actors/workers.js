@@ -79,7 +79,7 @@ export function Workers({ workers, onChange }) {
     if (confirmed) order(worker, false);
   };
   const columns = [
-    { key: "key", title: "Worker", cell: ({ worker, number }) => html`<span class=${`actors-tone ${worker.places ? tone(number) : ""}`} aria-hidden="true"></span><span class="actors-name">${worker.key}</span>` },
+    { key: "key", title: "Worker", cell: ({ worker, number }) => html`<span class="actors-worker"><span class=${`actors-tone ${worker.places ? tone(number) : ""}`} aria-hidden="true"></span><span class="actors-name">${worker.key}</span></span>` },
     { key: "load", title: "Actors", cell: ({ worker }) => html`<${Load} worker=${worker} most=${most} />` },
     { key: "part", title: "Of the ring", number: true, cell: ({ worker, number }) => (worker.places ? share(parts[number]) : "none") },
     { key: "state", title: "State", cell: ({ worker }) => html`<${State} worker=${worker} />` },
@@ -93,10 +93,11 @@ export function Workers({ workers, onChange }) {
     },
   ];
   return html`<${ErrorNotice} error=${error} />
+    <p class="muted">A new actor goes to the worker in whose part of the ring a random point falls; of several points, to the worker with the fewest actors.</p>
     <div class="actors-ring">
       <${Ring} workers=${workers} />
       <${Table}
-        caption="A new actor goes to the worker whose part of the ring a random point falls into; of two such points the worker with fewer actors is taken."
+        caption="Workers of the pool"
         columns=${columns}
         rows=${workers.map((worker, number) => ({ id: worker.key, worker, number }))}
         empty="No worker of this pool is connected to this datacenter."

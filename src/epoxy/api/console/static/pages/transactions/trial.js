@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { send } from "../../lib/api.js";
 import { keyText, ms } from "../../lib/format.js";
-import { Button, ErrorNotice, Field, Notice, Table } from "../../lib/ui.js";
+import { Busy, Button, ErrorNotice, Field, Notice, Table } from "../../lib/ui.js";
 
 const EXAMPLES = {
   "Move 5 from one number to another": {
@@ -23,7 +23,11 @@ const EXAMPLES = {
   "Read several keys at one moment": { reads: ["console/a", "console/b", "console/name"] },
 };
 
-const shown = (document) => JSON.stringify(document, null, 2);
+// A line for each part, as a person would write it.
+function shown(document) {
+  const parts = Object.entries(document).map(([name, list]) => `  "${name}": [\n${list.map((each) => `    ${JSON.stringify(each)}`).join(",\n")}\n  ]`);
+  return `{\n${parts.join(",\n")}\n}`;
+}
 
 function valueText(result) {
   if (result.error) return `nothing was done: ${result.error}`;
@@ -50,7 +54,7 @@ function Outcome({ outcome }) {
       ${" "}It took ${ms(tookMs)}, seen from this page.
     <//>
     <${Table}
-      caption="What it saw and did. Reads and compares show the values before it; of a put or delete the value that it replaced; of an add the sum."
+      caption="What it saw and did"
       columns=${[
         { key: "key", title: "Key", cell: (row) => html`<code>${keyText(row.key)}</code>` },
         { key: "what", title: "Part" },
@@ -59,6 +63,7 @@ function Outcome({ outcome }) {
       ]}
       rows=${rowsOf(asked, answer)}
     />
+    <p class="hint">Reads and compares show the values before it, a put or delete the value that it replaced, an add the sum.</p>
   </div>`;
 }
 
@@ -83,7 +88,8 @@ export function Trial({ rights, node }) {
       setState({ busy: false, error, outcome: null });
     }
   };
-  if (node && !rights.writes) {
+  if (!node) return html`<${Busy} what="Asking the node" />`;
+  if (!rights.writes) {
     return html`<${Notice}>${rights.known ? "Your token may not write, so it may run no transactions: that takes the role writer." : "This cluster asks for a token: with the role writer you may run a transaction here."}<//>`;
   }
   return html`<div class="txn-try">
