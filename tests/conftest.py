@@ -1,5 +1,6 @@
 """Settings every test shares."""
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -28,3 +29,14 @@ def signals_stay() -> Iterator[None]:
     for number, handler in zip(numbers, before, strict=True):
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def logs_stay() -> Iterator[None]:
+    """A process sets up its log for itself. A test that plays one would leave it to the tests after it, with a stream
+    that is closed by then."""
+    logger = logging.getLogger("epoxy")
+    handlers, level, propagate = list(logger.handlers), logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)

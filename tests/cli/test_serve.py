@@ -15,7 +15,6 @@ from epoxy.cli.serve import serve
 from epoxy.model.errors import StoreFailed
 from epoxy.node.process.config import TABLE, Settings
 from epoxy.node.process.exits import EXIT_CONFIG
-from epoxy.node.process.logs import LOGGER
 
 FILE = """[node]
 id = 1
@@ -34,12 +33,9 @@ def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`serve` has its process to itself. Here it leaves that as it was, and hears nothing of the shell around."""
     for name in [name for name in os.environ if name.startswith("EPOXY_")]:
         monkeypatch.delenv(name)
-    handlers, level, propagate = list(LOGGER.handlers), LOGGER.level, LOGGER.propagate
     interval = sys.getswitchinterval()
     yield
     sys.setswitchinterval(interval)
-    LOGGER.handlers[:], LOGGER.propagate = handlers, propagate
-    LOGGER.setLevel(level)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +13,6 @@ from epoxy.node.process.logs import LOGGER, ProgressLog
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    handlers, level, propagate = list(LOGGER.handlers), LOGGER.level, LOGGER.propagate
-    yield
-    LOGGER.handlers[:], LOGGER.propagate = handlers, propagate
-    LOGGER.setLevel(level)
 
 
 def failure() -> Exception:
