@@ -43,7 +43,7 @@ class ConsoleWorld:
 def console_running(
     folder: Path, *, regions: int = 3, auth: bool = False, wan: bool = False, settings: str = ""
 ) -> Iterator[ConsoleWorld]:
-    plan = DemoPlan(folder=folder, regions=regions, port_base=page_port_base(), wan=wan, auth=auth)
+    plan = DemoPlan(folder=folder, regions=regions, port_base=page_port_base(regions), wan=wan, auth=auth)
     cluster = DemoCluster(plan)
     for node in cluster.nodes:
         node.config.write_text(node.config.read_text("utf-8") + settings, "utf-8")

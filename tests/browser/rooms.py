@@ -100,12 +100,14 @@ def rooms_running(
         cluster.kill()
 
 
-def page_port_base() -> int:
-    """Free ports for three regions and the page, held for this process."""
+def page_port_base(regions: int = 3) -> int:
+    """Free ports for the regions and the page, held for this process."""
     while True:
         base = random.SystemRandom().choice(PORT_BASES)
         with suppress(OSError):
-            return hold([*(base + PORTS_APART * i + door for i in range(3) for door in (0, 1)), base + PAGE_PORT])[0]
+            return hold(
+                [*(base + PORTS_APART * i + door for i in range(regions) for door in (0, 1)), base + PAGE_PORT]
+            )[0]
 
 
 class RoomPage:
