@@ -189,7 +189,7 @@ class Process:
                 *LinkRoutes(self._link, signatures, self.peer_router.ids).table(),
                 *self._actors.routes(),
                 *ConsoleInfoRoutes(self.node, settings).table(),
-                *MembersHistoryRoutes(self.node, self._history.past, self._measured_ms).table(),
+                *MembersHistoryRoutes(self.node, self._history.past, world.look).table(),
                 *ElectRoutes(self._elect_agents.look).table(),
                 *BackupRoutes(self._backups).table(),
                 *LeaseRoutes(self.node.leases, self.node.peek).table(),
@@ -308,11 +308,6 @@ class Process:
         yield from (*node.allowed_hosts, *(address.host for address in node.listeners.values()), socket.gethostname())
         for url in (node.advertise_url, info.url if info is not None else ""):
             yield urlsplit(url).hostname or ""
-
-    def _measured_ms(self, one: int, other: int) -> float | None:
-        """The round trip between two members, if this node is one of them."""
-        me = self.node.me
-        return self.node.links.rtt_ms(other if one == me else one) if me in (one, other) else None
 
     def _floor_ms(self) -> float | None:
         return floor_ms(self.node.replica.config, self.node.me, self.node.links)

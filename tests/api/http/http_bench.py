@@ -246,7 +246,7 @@ def whole_api(node: FakeNode) -> Api:
     console = ConsoleInfoRoutes(node, node.settings).table()
     world = WorldRoutes(cast(Callable[[], World], None)).table()
     samples = SampleRoutes(cast(CommitSampler, None), node.access).table()
-    past = MembersHistoryRoutes(node, cast(Any, None), lambda _one, _other: None).table()
+    past = MembersHistoryRoutes(node, cast(Any, None), cast(Any, None)).table()
     elect = ElectRoutes(cast(Look, None)).table()
     more = [*actors, *backups, *scrubs, *probes, *auth, *links, *feeds, *console, *past, *elect, *world, *samples]
     return Api(node, metrics, more=more)

@@ -1,6 +1,7 @@
 """The past of the members, and what a change of them would do: for people, before they order one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -13,26 +14,28 @@ from epoxy.api.http.routes_status import plain_route
 from epoxy.model.access import Access
 from epoxy.model.api import MAX_DATACENTER_BYTES, MAX_REPLICA_ID, ReplicaId
 from epoxy.model.api_members import MembersOutlook, MembersPast, MembersPreview, PreviewObjection
+from epoxy.model.api_world import World
 from epoxy.model.members import ChangeRequest, Member
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.protocol.members.change_request import Amendment, Objection, requested_before
-from epoxy.protocol.members.preview import KnownTrip, outlook
+from epoxy.protocol.members.preview import KnownTrip, TripOf, outlook
 from epoxy.transport.wan import aws
 
 FORCED = "would_lose_quorum"
 """The one objection that an operator may overrule."""
 
-Measured = Callable[[int, int], float | None]
-"""The round trip between two members in milliseconds, if this node knows it."""
+MeasuredTrips = Mapping[tuple[int, int], float]
+"""Round trips in milliseconds, by the ids of two members, the lower one first."""
 
 NOT_POSSIBLE = "What would be refused is told in `objection`."
 
 
 class MembersHistoryRoutes:
-    def __init__(self, node: Backend, past: Callable[[], MembersPast], measured: Measured) -> None:
+    def __init__(self, node: Backend, past: Callable[[], MembersPast], world: Callable[[], World]) -> None:
+        """`world`: the cluster with the round trips that members have measured."""
         self._node = node
         self._past = past
-        self._measured = measured
+        self._world = world
 
     def table(self) -> list[Route]:
         return [
@@ -83,27 +86,34 @@ class MembersHistoryRoutes:
         objection = verdict if isinstance(verdict, Objection) else None
         if objection is not None and objection.code == FORCED:
             verdict = admin.preview(replace(amendment, force=True))
+        trip_of = partial(known_trip, measured_trips(self._world()))
+        before = tuple(requested_before(self._node.replica.config, None).values())
         return MembersPreview(
-            before=self._outlook(tuple(requested_before(self._node.replica.config, None).values()), admin),
-            after=self._outlook(verdict.members, admin) if isinstance(verdict, ChangeRequest) else None,
+            before=self._outlook(before, admin, trip_of),
+            after=self._outlook(verdict.members, admin, trip_of) if isinstance(verdict, ChangeRequest) else None,
             objection=PreviewObjection(code=objection.code, message=objection.words) if objection is not None else None,
             next_id=next_id,
         )
 
-    def _outlook(self, members: tuple[Member, ...], admin: MembersAdmin) -> MembersOutlook:
+    def _outlook(self, members: tuple[Member, ...], admin: MembersAdmin, trip_of: TripOf) -> MembersOutlook:
         """Newcomers count as there: they are not added before they have copied everything."""
         config = self._node.replica.config
         named = [replace(each, datacenter=each.datacenter or self._node.datacenter_of(each.id)) for each in members]
         there = admin.reached() | {each.id for each in members if each.id not in config.active}
-        return outlook(named, config.quorum_policy, self._trip, there)
+        return outlook(named, config.quorum_policy, trip_of, there)
 
-    def _trip(self, one: Member, other: Member) -> KnownTrip | None:
-        measured_ms = self._measured(one.id, other.id)
-        if measured_ms is not None:
-            return KnownTrip(measured_ms, True)
-        if one.datacenter in aws.REGIONS and other.datacenter in aws.REGIONS:
-            return KnownTrip(aws.rtt_ms(one.datacenter, other.datacenter), False)
-        return None
+
+def measured_trips(world: World) -> MeasuredTrips:
+    return {(min(link.a, link.b), max(link.a, link.b)): link.rtt_ms for link in world.links if link.rtt_ms is not None}
+
+
+def known_trip(measured: MeasuredTrips, one: Member, other: Member) -> KnownTrip | None:
+    measured_ms = measured.get((min(one.id, other.id), max(one.id, other.id)))
+    if measured_ms is not None:
+        return KnownTrip(measured_ms, True)
+    if one.datacenter in aws.REGIONS and other.datacenter in aws.REGIONS:
+        return KnownTrip(aws.rtt_ms(one.datacenter, other.datacenter), False)
+    return None
 
 
 def amendment_of(given: Parameters, next_id: int) -> Amendment:
