@@ -75,7 +75,7 @@ function NodeCard({ node, cluster }) {
       <div><dt>Fence</dt><dd>${serverState(node, best, own)}</dd></div>
       <div><dt>Vote</dt><dd>${voteOf(own)}</dd></div>
       <div><dt>Data</dt><dd>${dataOf(node, best)}</dd></div>
-      <div><dt>Heard</dt><dd>${node.seen_ms === null ? "never" : node.id === best.node ? "itself" : `${count(node.seen_ms)} ms ago`}</dd></div>
+      <div><dt>Heard</dt><dd>${node.seen_ms === null ? "never" : node.id === best.node ? "by itself" : `${count(node.seen_ms)} ms ago`}</dd></div>
       <div><dt>Priority</dt><dd>${node.priority === 0 ? "0: never promoted" : node.priority}</dd></div>
     </dl>
   </li>`;

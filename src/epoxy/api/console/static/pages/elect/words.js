@@ -57,7 +57,7 @@ export function serverState(node, best, own) {
   if (node.state === "down") return "no server";
   if (node.state !== "open") return "closed for writes";
   if (node.id !== best.primary || node.seen_ms > SILENT_MS) return "its lease is over";
-  return own ? `open, lease of ${(own.lease_ms / 1000).toFixed(1)} s` : "open";
+  return own ? `open, lease ${(own.lease_ms / 1000).toFixed(1)} s` : "open";
 }
 
 // Whom its own agent voted for in its newest epoch.
