@@ -1,17 +1,14 @@
 """`epoxy inspect`: what every replica holds for a key."""
 
-from collections import Counter
-
 import click
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
-from epoxy.client import Inspection
 from epoxy.model.api import ReplicaView
 from epoxy.model.ballot import NO_BALLOT, Ballot
-from epoxy.model.messages import Inspected
 from epoxy.model.records import Proposal
 
+MARKS = {"good": "+", "info": "-", "warn": "!", "bad": "!!"}
 HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "recent changes", "owner", "waiting")
 
 
@@ -21,7 +18,8 @@ HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "rec
 def inspect(key: bytes, call: target.NodeCall) -> None:
     """Print what every replica holds for KEY: the committed value, promise and vote in flight, the cached value, and
     how often KEY is among the newest 1,000 rows of the changelog. If several replicas write KEY: the owner that each
-    carries its writes to, and how many of its writes wait.
+    carries its writes to, and how many of its writes wait. Sentences below it say what that means, and why the key is
+    slow or stuck: + all is well, ! something is under way or slow, !! something is broken.
 
     Exit status: 0 every replica answered, 1 not every one.
 
@@ -35,7 +33,9 @@ def inspect(key: bytes, call: target.NodeCall) -> None:
         output.emit_json(seen)
     else:
         output.table(HEADS, [cells(replica) for replica in seen.replicas])
-        click.echo(f"\n{verdict(seen)}")
+        click.echo("")
+        for each in seen.explanation:
+            click.echo(f"{MARKS[each.kind]} {each.text}")
     raise click.exceptions.Exit(0 if all(replica.held is not None for replica in seen.replicas) else 1)
 
 
@@ -80,34 +80,3 @@ def ballot(promised: Ballot) -> str:
     if promised == NO_BALLOT:
         return "-"
     return f"{promised}, fast" if promised.is_fast else str(promised)
-
-
-def verdict(seen: Inspection) -> str:
-    """What the table means, in a sentence. A replica that is behind is no fault: it learns the value from a comparison,
-    or when it needs it."""
-    held = [replica.held for replica in seen.replicas if replica.held is not None]
-    committed = [state.committed for state in held if state.committed is not None]
-    if not committed:
-        return "No replica that answered has a committed value." + in_flight(held)
-    newest = max(committed, key=lambda known: known.version)
-    having = sum(known == newest for known in committed)
-    words = f"{having} of {len(seen.replicas)} replicas hold the newest value, version {newest.version}."
-    behind = len(held) - having
-    late = f" {behind} will learn it from the others." if behind else ""
-    return words + late + in_flight(held) + owned(seen)
-
-
-def owned(seen: Inspection) -> str:
-    """Who folds the writes of the key, if replicas believe that one does."""
-    owners = Counter(replica.held.owner for replica in seen.replicas if replica.held is not None and replica.held.owner)
-    if not owners:
-        return ""
-    owner, count = owners.most_common(1)[0]
-    name = next((f" ({replica.datacenter})" for replica in seen.replicas if replica.id == owner), "")
-    carry = "another carries" if count == 1 else f"{count} others carry"
-    return f" Replica {owner}{name} owns it: {carry} writes to it."
-
-
-def in_flight(held: list[Inspected]) -> str:
-    votes = sum(state.vote is not None for state in held)
-    return f" {output.plural(votes, 'vote')} in flight." if votes else ""

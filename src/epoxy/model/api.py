@@ -149,22 +149,58 @@ class DecisionView(Struct, frozen=True, kw_only=True):
     writes: int
 
 
+class Explanation(Struct, frozen=True, kw_only=True):
+    """A sentence on a key. `kind`: "good"; "warn", it is slow or may be stuck; "bad", something is broken."""
+
+    kind: Literal["info", "good", "warn", "bad"]
+    text: str
+
+
 class ReplicaView(Struct, frozen=True, kw_only=True):
     """What one replica holds for a key. `held` null: it did not answer, and `reason` says why. `decision`: the one that
-    made the version it holds."""
+    made the version it holds. `remaining`: of a value that ends, the milliseconds that are left by the count of this
+    replica; only of the one that was asked."""
 
     id: int
     datacenter: str
     held: Inspected | None
     reason: str = ""
     decision: DecisionView | None = None
+    remaining: int | None = None
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
-    """What every replica holds for a key, which is percent-encoded."""
+    """What every replica holds for a key, which is percent-encoded, and what that means."""
 
     key: str
     replicas: list[ReplicaView]
+    explanation: list[Explanation] = []
+
+
+class HistoryRow(Struct, frozen=True, kw_only=True):
+    """One change of a key, as the changelog of a replica has it: `first_version` to `version` in one decision. `value`:
+    its first bytes, `size`: how many there are. `writer`: the datacenter whose write is the last one in it."""
+
+    cursor: Annotated[str, documented(pattern="^[0-9a-f]{20}$")]
+    version: Version
+    first_version: Version
+    value_base64: Annotated[bytes | None, documented("Its first bytes.")]
+    size: Count
+    mutable: bool
+    deleted: bool
+    writer: str
+    ttl: Milliseconds | None = None
+    session: str | None = None
+
+
+class KeyHistory(Struct, frozen=True, kw_only=True):
+    """Changes of a key, the newest first, as this replica learned them. `looked_at`: rows of the changelog that were
+    looked through; `complete`: those are all that are kept, or `limit` changes were found."""
+
+    key: SpelledKey
+    changes: list[HistoryRow]
+    looked_at: Count
+    complete: bool
 
 
 class ChangeEvent(Struct, frozen=True, kw_only=True):

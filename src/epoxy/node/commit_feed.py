@@ -23,6 +23,10 @@ class CommitFeed:
         begin = after if after is not None else self.gone()
         return self._keyspace.changelog(self._store.durable(), begin, limit)
 
+    def newest_changes(self, before: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+        """As `changes`, the newest first, from the one before this cursor on."""
+        return self._keyspace.changelog(self._store.durable(), self.gone(), limit, newest_first=True, before=before)
+
     def gone(self) -> bytes:
         """The cursor of the newest row that is no longer kept."""
         return self._keyspace.truncated(self._store.durable())

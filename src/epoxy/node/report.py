@@ -150,9 +150,16 @@ def inspect(node: "Node", key: bytes, answered: Callable[[list[ReplicaView]], No
         waiting.discard(replica)
         held = reply if isinstance(reply, Inspected) else None
         reason = reply.reason if isinstance(reply, Failed) else ""
-        decision = decision_of(held.committed) if held is not None and held.committed is not None else None
+        committed = held.committed if held is not None else None
         views[replica] = ReplicaView(
-            id=replica, datacenter=node.datacenter_of(replica), held=held, reason=reason, decision=decision
+            id=replica,
+            datacenter=node.datacenter_of(replica),
+            held=held,
+            reason=reason,
+            decision=decision_of(committed) if committed is not None else None,
+            remaining=node.leases.remaining_ms(key, committed)
+            if committed is not None and replica == node.me
+            else None,
         )
         if not waiting:
             timer.cancel()

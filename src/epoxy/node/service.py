@@ -144,6 +144,7 @@ class Node:
         self.page, self.count = self._listing.page, self._listing.count
         self.feed = CommitFeed(self.replica, store)
         self.changes, self.changes_gone, self.on_change = self.feed.changes, self.feed.gone, self.feed.on_change
+        self.newest_changes = self.feed.newest_changes
         self.on_overwrite = self.feed.on_overwrite
         self._refusal_listeners: list[Callable[[], None]] = []
         self._started = False

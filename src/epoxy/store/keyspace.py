@@ -289,12 +289,20 @@ class Keyspace:
         return found, None
 
     def changelog(
-        self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
+        self,
+        view: Snapshot,
+        after: bytes | None,
+        limit: int,
+        *,
+        newest_first: bool = False,
+        before: bytes | None = None,
     ) -> list[tuple[bytes, ChangelogEntry]]:
         """Up to `limit` entries with their stamps, in the order of the commits, from the first one beyond `after`, or
-        from the newest one back to it; without those of the cluster's own keys."""
+        from the newest one back to it; without those of the cluster's own keys. Only those before the stamp
+        `before`."""
         begin = self._changelog if after is None else self._changelog + after + USER_VERSION + b"\x00"
-        rows = scan(view, begin, strinc(self._changelog), min(limit, SCAN_ROWS), newest_first)
+        end = strinc(self._changelog) if before is None else self._changelog + before
+        rows = scan(view, begin, end, min(limit, SCAN_ROWS), newest_first)
         return list(islice(self._entries(rows), limit))
 
     def truncated(self, view: Snapshot) -> bytes:

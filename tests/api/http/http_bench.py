@@ -35,6 +35,7 @@ from epoxy.api.http.routes_world import WorldRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
 from epoxy.model.address import Address
+from epoxy.model.api import ReplicaView
 from epoxy.model.api_world import World
 from epoxy.model.cluster import first_epoch
 from epoxy.model.members import NO_STAMP
@@ -164,6 +165,8 @@ class FakeNode:
         self.reads: list[tuple[bytes, Consistency]] = []
         self.listeners: list[Callable[[], None]] = []
         self.inspections: list[Callable[[], None]] | None = None
+        self.inspected: list[bytes] = []
+        self.views = [ReplicaView(id=1, datacenter="dc-1", held=None, reason="no answer in time")]
         self.access: AccessInForce = OpenAccess()
         self.quotas: QuotasInForce = NoQuotas()
         self.audit, self.guesses = AuditLog(), Guesses()
@@ -198,6 +201,9 @@ class FakeNode:
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         return [row for row in self.log if after is None or row[0] > after][:limit]
 
+    def newest_changes(self, before: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+        return [row for row in reversed(self.log) if before is None or row[0] < before][:limit]
+
     def changes_gone(self) -> bytes:
         return self.gone
 
@@ -208,11 +214,12 @@ class FakeNode:
     def status(self) -> object:
         return {"id": 1, "ready": self.ready}
 
-    def inspect(self, key: bytes, answered: Callable[[Sequence[Any]], None]) -> None:
+    def inspect(self, key: bytes, answered: Callable[[Sequence[ReplicaView]], None]) -> None:
+        self.inspected.append(key)
         if self.inspections is None:
-            answered([{"id": 1, "key": key}])
+            answered(self.views)
         else:
-            self.inspections.append(partial(answered, [{"id": 1, "key": key}]))
+            self.inspections.append(partial(answered, self.views))
 
     def commit(self, key: bytes, committed: Proposal) -> None:
         self.log.append((stamp(len(self.log) + 1), ChangelogEntry(key=key, committed=committed)))

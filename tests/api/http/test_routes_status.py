@@ -46,5 +46,23 @@ def test_only_so_many_inspections_at_a_time(fake: FakeApi) -> None:
 def test_inspect(fake: FakeApi) -> None:
     assert fake.ask("GET", "/v2/inspect/a%2Fb%00").json() == {
         "key": "a/b%00",
-        "replicas": [{"id": 1, "key": "YS9iAA=="}],
+        "replicas": [
+            {
+                "id": 1,
+                "datacenter": "dc-1",
+                "held": None,
+                "reason": "no answer in time",
+                "decision": None,
+                "remaining": None,
+            }
+        ],
+        "explanation": [
+            {"kind": "warn", "text": "Without an answer: dc-1 (no answer in time)."},
+            {
+                "kind": "bad",
+                "text": "Only 0 of 3 replicas answered, and 2 are needed: until more are back it can neither be "
+                "written nor read for certain. What was committed is not lost.",
+            },
+        ],
     }
+    assert fake.node.inspected == [b"a/b\0"]

@@ -1,9 +1,10 @@
 """What the HTTP API needs of a node: a protocol that `epoxy.node.service.Node` fulfils, and fakes in tests."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from epoxy.model.access import AccessTable
+from epoxy.model.api import ReplicaView
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import ChangelogEntry, Proposal
@@ -133,5 +134,8 @@ class Backend(Protocol):
     def status(self) -> object:
         """Something that encodes to JSON."""
 
-    def inspect(self, key: bytes, answered: Callable[[Sequence[Any]], None]) -> None:
-        """`answered` gets something for each replica that encodes to JSON."""
+    def inspect(self, key: bytes, answered: Callable[[Sequence[ReplicaView]], None]) -> None:
+        """`answered` gets what each replica holds."""
+
+    def newest_changes(self, before: bytes | None, limit: int) -> Sequence[tuple[bytes, ChangelogEntry]]:
+        """As `changes`, the newest first, and only those before this cursor."""

@@ -20,6 +20,7 @@ from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_console import ConsoleRoutes
+from epoxy.api.http.routes_history import HistoryRoutes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
 from epoxy.api.http.routes_plan import PlanRoutes
@@ -86,6 +87,7 @@ class Api:
             *SessionRoutes(node).table(),
             *self._changes.table(),
             *StatusRoutes(node, metrics).table(),
+            *HistoryRoutes(node).table(),
             *MembersRoutes(node).table(),
             *TxnRoutes(node).table(),
             *ConsoleRoutes(panel).table(),

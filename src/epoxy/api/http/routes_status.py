@@ -12,8 +12,9 @@ from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Parameter, Route,
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
 from epoxy.codec.txn_json import quoted
 from epoxy.model.access import Access
-from epoxy.model.api import Inspection, NodeReport
+from epoxy.model.api import Inspection, NodeReport, ReplicaView
 from epoxy.node.members.lifecycle import LifecycleState
+from epoxy.protocol.keys.explanation import explain
 
 INSPECT = "/v2/inspect/{key}"
 PREFIX_BYTES = len("/v2/inspect/")
@@ -94,9 +95,11 @@ class StatusRoutes:
         self._inspecting += 1
         self._node.inspect(key, partial(self._inspected, call, key))
 
-    def _inspected(self, call: ApiCall, key: bytes, views: Sequence[Any]) -> None:
+    def _inspected(self, call: ApiCall, key: bytes, views: Sequence[ReplicaView]) -> None:
         self._inspecting -= 1
-        call.json(200, Inspection(key=quoted(key), replicas=list(views)))
+        remaining = next((view.remaining for view in views if view.remaining is not None), None)
+        told = explain(views, self._node.replica.config, remaining)
+        call.json(200, Inspection(key=quoted(key), replicas=list(views), explanation=told))
 
     def metrics(self, call: ApiCall) -> None:
         call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
