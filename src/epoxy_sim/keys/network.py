@@ -73,7 +73,7 @@ class Network:
             life.machine.id, to, arrive
         )
         if not is_lost:
-            self._travel(life.machine.id, to, arrive, extra_loss)
+            self._travel(life.machine.id, to, arrive, extra_loss, requests)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
     def greet(self, life: Life, to: int) -> None:
@@ -186,10 +186,18 @@ class Network:
                     raise Violation("two processes vote", f"both copies of the store of {sender.machine.name}")
                 hand_over()
 
-        self._travel(receiver.machine.id, sender.machine.id, lambda: sender.run(heard), 0.0)
+        self._travel(receiver.machine.id, sender.machine.id, lambda: sender.run(heard), 0.0, reply)
 
-    def _travel(self, sender: int, to: int, arrive: Callable[[], None], extra_loss: float) -> None:
-        """One way. A message is lost if the link is cut when it leaves or when it arrives."""
+    def _travel(
+        self,
+        sender: int,
+        to: int,
+        arrive: Callable[[], None],
+        extra_loss: float,
+        freight: object = None,  # noqa: ARG002
+    ) -> None:
+        """One way. A message is lost if the link is cut when it leaves or when it arrives. `freight`: its requests, or
+        its reply, for a network that shows them."""
         self.sent += 1
         weather, dice = self.weather, self._dice
         if (sender, to) in self._blocked or dice.random() < weather.loss or dice.random() < extra_loss:
