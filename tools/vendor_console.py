@@ -1,10 +1,12 @@
 """Third-party files of the console, copied from npm packages of fixed versions into the package we ship.
 
 `python -m tools.vendor_console` renews them and their list, vendor.json, with a hash for each; a test compares the two.
-Browsers load them as they are: the one change is that a bare import becomes the address of the file it means.
+Browsers load them as they are: the one change is that a bare import becomes the address of the file it means. Long
+files are shipped compressed.
 """
 
 import argparse
+import gzip
 import hashlib
 import re
 import shutil
@@ -25,13 +27,22 @@ SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=.*\n?$")
 """Maps are not shipped, and a browser's tools would ask for them."""
 
 
+PACKED = ".gz"
+
+PYODIDE = "314.0.7"
+OF_PYODIDE = f"pyodide/{PYODIDE}"
+"""The version is part of the address: browsers keep these files, and never ask again."""
+
+
 class NpmPackage(Struct, frozen=True):
-    """`files`: where each of its files goes, below `vendor`. `imports`: what its bare imports mean."""
+    """`files`: where each of its files goes, below `vendor`; one that ends with .gz is compressed. `imports`: what its
+    bare imports mean. `licence`: its own words, for a package that has no file of them."""
 
     name: str
     version: str
     files: Mapping[str, str]
     imports: Mapping[str, str] = {}
+    licence: str = ""
 
 
 PACKAGES = (
@@ -47,6 +58,18 @@ PACKAGES = (
         {f"src/{name}.js": f"topojson/{name}.js" for name in ("feature", "reverse", "transform", "identity")},
     ),
     NpmPackage("world-atlas", "2.0.2", {"land-110m.json": "land-110m.json"}),
+    NpmPackage(
+        "pyodide",
+        PYODIDE,
+        {
+            "pyodide.mjs": f"{OF_PYODIDE}/pyodide.mjs",
+            "pyodide.asm.mjs": f"{OF_PYODIDE}/pyodide.asm.mjs.gz",
+            "pyodide.asm.wasm": f"{OF_PYODIDE}/pyodide.asm.wasm.gz",
+            "python_stdlib.zip": f"{OF_PYODIDE}/python_stdlib.zip",
+        },
+        licence="Mozilla Public License 2.0 (https://mozilla.org/MPL/2.0/). Source: https://github.com/pyodide/pyodide\n"
+        "It contains CPython and its standard library: Python Software Foundation License 2.",
+    ),
 )
 
 
@@ -78,15 +101,21 @@ def renew(folder: Path) -> list[VendoredFile]:
         home = folder / "node_modules" / package.name
         for source, target in package.files.items():
             data = rewritten((home / source).read_bytes(), Path(source).suffix, package.imports)
+            if target.endswith(PACKED):
+                data = gzip.compress(data, mtime=0)
             place = VENDOR / target
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
             found.append(VendoredFile(package=package.name, version=package.version, file=target, sha256=digest(data)))
-        licence = next(path for path in sorted(home.iterdir()) if path.name.upper().startswith("LICEN"))
-        licences[f"{package.name} {package.version}"] = licence.read_text("utf-8")
+        licences[f"{package.name} {package.version}"] = package.licence or licence_of(home)
     text = "\n".join(f"== {name}\n\n{licence.strip()}\n" for name, licence in licences.items())
     (VENDOR / "licences.txt").write_text(text, "utf-8")
     return found
+
+
+def licence_of(home: Path) -> str:
+    found = next(path for path in sorted(home.iterdir()) if path.name.upper().startswith("LICEN"))
+    return found.read_text("utf-8")
 
 
 def main() -> int:

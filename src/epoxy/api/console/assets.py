@@ -5,9 +5,12 @@ Every path is looked up in the list of files made at the start, so that no reque
 
 import gzip
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from epoxy.api.console import sources
 
 STATIC = Path(__file__).parent / "static"
 INDEX = "index.html"
@@ -36,6 +39,10 @@ WORTH_PACKING_BYTES = 1 << 20
 ALREADY_PACKED = frozenset((".png", ".zip"))
 
 
+MADE: Mapping[str, Callable[[], bytes]] = {sources.ARCHIVE: sources.archive}
+"""What is not a file, and made when it is first asked for."""
+
+
 class Asset(Struct, frozen=True, kw_only=True):
     """`packed`: with gzip, or empty if that is not worth it; `plain`: empty if it is shipped compressed alone."""
 
@@ -48,12 +55,13 @@ class Asset(Struct, frozen=True, kw_only=True):
 class Assets:
     """Those below `folder`. The names are read once; contents are kept from their first use on."""
 
-    def __init__(self, folder: Path = STATIC) -> None:
+    def __init__(self, folder: Path = STATIC, made: Mapping[str, Callable[[], bytes]] = MADE) -> None:
         self._files = {
             path.relative_to(folder).as_posix().removesuffix(PACKED): path
             for path in sorted(folder.rglob("*"))
             if path.is_file() and Path(path.name.removesuffix(PACKED)).suffix in CONTENT_TYPES
         }
+        self._made = made
         self._read: dict[str, Asset] = {}
 
     @property
@@ -63,16 +71,15 @@ class Assets:
     def get(self, name: str) -> Asset | None:
         known = self._read.get(name)
         if known is None and (path := self._files.get(name)) is not None:
-            known = self._read[name] = read(name, path)
+            known = self._read[name] = asset_of(name, path.read_bytes(), is_packed=path.suffix == PACKED)
+        if known is None and (make := self._made.get(name)) is not None:
+            known = self._read[name] = asset_of(name, make())
         return known
 
 
-def read(name: str, path: Path) -> Asset:
-    data, suffix = path.read_bytes(), Path(name).suffix
-    if path.suffix == PACKED:
-        plain, packed = b"", data
-    else:
-        plain, packed = data, packed_if_shorter(data, suffix)
+def asset_of(name: str, data: bytes, *, is_packed: bool = False) -> Asset:
+    suffix = Path(name).suffix
+    plain, packed = (b"", data) if is_packed else (data, packed_if_shorter(data, suffix))
     etag = b'"%b"' % hashlib.sha256(data).hexdigest()[:32].encode()
     return Asset(content_type=CONTENT_TYPES[suffix], plain=plain, packed=packed, etag=etag)
 

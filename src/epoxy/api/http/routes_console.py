@@ -2,6 +2,7 @@
 browsers, and not in the document of the API."""
 
 from epoxy.api.console.assets import INDEX, Asset, Assets
+from epoxy.api.console.sources import NoArchive
 from epoxy.api.http.calls import ApiCall, Header
 from epoxy.api.http.routes import Route
 from epoxy.model.access import Access
@@ -21,13 +22,23 @@ POLICY = b"; ".join(
 )
 """Scripts, styles and connections of this node alone, and no page around it."""
 
+WORKER = "playground/worker.js"
+WORKER_POLICY = POLICY + b"; script-src 'self' 'wasm-unsafe-eval'"
+"""A worker has the policy that its own script is sent with. This one alone compiles WebAssembly, and it has no page, no
+token and no other site within reach."""
+
 HEADERS: tuple[Header, ...] = (
     (b"X-Content-Type-Options", b"nosniff"),
     (b"Referrer-Policy", b"no-referrer"),
-    (b"Cache-Control", b"no-cache"),
     (b"Vary", b"Accept-Encoding"),
 )
-"""`no-cache`: kept by the browser, and asked about each time: after an upgrade no page is made of old and new files."""
+
+REVALIDATED: Header = (b"Cache-Control", b"no-cache")
+"""Kept by the browser, and asked about each time: after an upgrade no page is made of old and new files."""
+
+VERSIONED = "vendor/pyodide/"
+FOR_EVER: Header = (b"Cache-Control", b"public, max-age=31536000, immutable")
+"""Of files with a version in their address: another version has another one."""
 
 
 class ConsoleRoutes:
@@ -35,8 +46,7 @@ class ConsoleRoutes:
 
     def __init__(self, panel: str = "", assets: Assets | None = None) -> None:
         self._assets = assets or Assets()
-        policy = POLICY + (b"; connect-src 'self' %b" % panel.encode() if panel else b"")
-        self._headers: tuple[Header, ...] = ((b"Content-Security-Policy", policy), *HEADERS)
+        self._policy = POLICY + (b"; connect-src 'self' %b" % panel.encode() if panel else b"")
 
     def table(self) -> list[Route]:
         return [
@@ -65,13 +75,22 @@ class ConsoleRoutes:
         self._serve(call, call.request.path[PREFIX_BYTES:].decode("ascii", "replace") or INDEX)
 
     def _serve(self, call: ApiCall, name: str) -> None:
-        asset = self._assets.get(name)
+        try:
+            asset = self._assets.get(name)
+        except NoArchive as missing:
+            call.fail(404, "no_such_route", str(missing))
+            return
         if asset is None:
             call.fail(404, "no_such_route", "the console has no such file")
         elif asset.etag in call.request.headers.get(b"if-none-match", b""):
-            call.answer(304, headers=(*self._headers, (b"ETag", asset.etag)))
+            call.answer(304, headers=self._headers(name, asset))
         else:
-            send(call, asset, (*self._headers, (b"ETag", asset.etag)))
+            send(call, asset, self._headers(name, asset))
+
+    def _headers(self, name: str, asset: Asset) -> tuple[Header, ...]:
+        policy = WORKER_POLICY if name == WORKER else self._policy
+        kept = FOR_EVER if name.startswith(VERSIONED) else REVALIDATED
+        return (*HEADERS, (b"Content-Security-Policy", policy), kept, (b"ETag", asset.etag))
 
 
 def send(call: ApiCall, asset: Asset, headers: tuple[Header, ...]) -> None:
