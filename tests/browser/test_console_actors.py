@@ -18,6 +18,7 @@ PHONE = {"width": 375, "height": 800}
 ACTORS = 6
 
 PARTS = "() => [...document.querySelectorAll('.actors-ring path title')].map((title) => title.textContent)"
+SHARES = """() => [...document.querySelectorAll(".actors-ring tbody tr")].map((row) => row.cells[2].innerText)"""
 MOVES = "() => [...document.querySelectorAll('.actors-moves li')].map((move) => move.className)"
 
 
@@ -60,6 +61,9 @@ def test_the_ring_the_load_and_a_worker_that_drains(browser: Any, world: Console
     tab.wait_text("table-5")
     tab.wait_text("actors on 2 workers")
     assert set(tab.page.evaluate(PARTS)) == {"east-1", "east-2"}
+    shares = [float(text.rstrip(" %")) for text in tab.page.evaluate(SHARES)]
+    assert len(shares) == 2
+    assert sum(shares) == pytest.approx(100, abs=0.2), "the whole ring"
     tab.wait_text("west")
     assert tab.axe() == []
 

@@ -2,6 +2,9 @@
 import { useCallback, useEffect, useRef, useState } from "./html.js";
 import { getJson, subscribe } from "./api.js";
 
+// Until a visitor who lacks a right is asked about again: another token is tried at once.
+const REFUSED_MS = 15000;
+
 // Runs `start` while the tab is visible; what it returns is called when the tab is hidden, and at the end.
 export function useWhileVisible(start, dependencies) {
   useEffect(() => {
@@ -40,14 +43,17 @@ export function useJson(path, everyMs = 0) {
     const ended = new AbortController();
     let timer = null;
     const ask = async () => {
+      let pauseMs = everyMs;
       try {
         const data = await getJson(path, { signal: ended.signal });
         if (!ended.signal.aborted) setFound({ data, error: null, at: Date.now() });
       } catch (error) {
         if (ended.signal.aborted) return;
         setFound((before) => ({ ...before, error }));
+        if (error.status === 401 || error.status === 403) pauseMs = Math.max(everyMs, REFUSED_MS);
       }
-      if (everyMs && !ended.signal.aborted) timer = setTimeout(ask, everyMs);
+      clearTimeout(timer);
+      if (everyMs && !ended.signal.aborted) timer = setTimeout(ask, pauseMs);
     };
     const newToken = () => {
       clearTimeout(timer);

@@ -48,7 +48,7 @@ export default function ActorsPage({ args, node }) {
   }
   return html`<${Page} title="Actors" lead="Names with an owner: each actor runs on one worker of one datacenter at a time, keeps its state through failures, and moves when its worker or its region is lost.">
     <${Section} title="Workers of this datacenter"><${WorkersSection} node=${node} rights=${rights} pools=${pools} error=${error} /><//>
-    <${Section} title="Actors at home here"><${ActorList} /><//>
+    <${Section} title="Actors at home here"><${ActorList} rights=${rights} /><//>
     ${pools ? html`<${Section} title="Everywhere"><${Places} places=${pools.datacenters} peers=${status?.peers} /><//>` : null}
   <//>`;
 }

@@ -1,7 +1,7 @@
 // The actors whose home is this node's datacenter, a page at a time.
 import { html, useEffect, useState } from "../../lib/html.js";
 import { useJson } from "../../lib/live.js";
-import { Badge, Busy, Button, ErrorNotice, Field, Table } from "../../lib/ui.js";
+import { Badge, Busy, Button, ErrorNotice, Field, Notice, Table } from "../../lib/ui.js";
 import { actorHref, DEFAULT, generationText, STATES } from "./address.js";
 
 const EVERY_MS = 2000;
@@ -15,7 +15,7 @@ const COLUMNS = [
   { key: "generation", title: "Generation", cell: (actor) => generationText(actor.generation) },
 ];
 
-export function ActorList() {
+export function ActorList({ rights }) {
   const [asked, setAsked] = useState({ namespace: DEFAULT, name: "", prefix: "" });
   const [typed, setTyped] = useState(asked);
   const [cursors, setCursors] = useState([]);
@@ -24,12 +24,13 @@ export function ActorList() {
   if (asked.name) query.set("name", asked.name);
   if (asked.name && asked.prefix) query.set("key_prefix", asked.prefix);
   if (cursors.length) query.set("after", cursors.at(-1));
-  const { data, error } = useJson(`/v2/actors?${query}`, EVERY_MS);
+  const { data, error } = useJson(rights.known && !rights.calls ? null : `/v2/actors?${query}`, EVERY_MS);
   const input = (field, id, more = {}) => html`<input id=${id} type="text" autocomplete="off" spellcheck="false" value=${typed[field]} onInput=${(event) => setTyped({ ...typed, [field]: event.target.value })} ...${more} />`;
   const submit = (event) => {
     event.preventDefault();
     setAsked(typed);
   };
+  if (rights.known && !rights.calls) return html`<${Notice}>Actors are shown to callers: your token has not that role.<//>`;
   return html`<form class="actors-form" role="search" aria-label="Actors" onSubmit=${submit}>
       <${Field} id="actors-kind" label="Kind">${input("name", "actors-kind", { placeholder: "all of them" })}<//>
       <${Field} id="actors-prefix" label="Name begins with">${input("prefix", "actors-prefix", { placeholder: "with a kind", disabled: !typed.name })}<//>

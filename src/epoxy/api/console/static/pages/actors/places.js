@@ -19,7 +19,7 @@ export function Places({ places, peers }) {
     caption="Datacenters"
     columns=${[
       { key: "datacenter", title: "Datacenter", cell: (place) => html`<${Name} place=${place} peers=${peers} />` },
-      { key: "hosts", title: "Hosts actors", cell: (place) => (place.hosts ? html`<${Badge} kind="good">yes<//>` : html`<${Badge} kind="warn">no lease<//>`) },
+      { key: "hosts", title: "Hosts actors", cell: (place) => (place.hosts ? html`<${Badge} kind="good">yes<//>` : html`<${Badge} kind="warn">${place.pools.length ? "no lease" : "no workers"}<//>`) },
       { key: "pools", title: "Pools with workers", cell: (place) => place.pools.map(({ namespace, pool }) => (namespace === "default" ? pool : `${namespace}/${pool}`)).join(", ") || "none" },
     ]}
     rows=${places.map((place) => ({ ...place, id: place.datacenter }))}

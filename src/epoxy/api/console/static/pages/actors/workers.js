@@ -9,9 +9,16 @@ const [MIDDLE, RADIUS, WIDTH] = [120, 92, 26];
 
 const tone = (place) => `actors-${place % TONES}`;
 
-// Arcs of the ring, {from, to, worker}: a place ends the part of the ring that is its worker's. Neighbours of one worker are one arc.
+// New actors go to workers of the highest version alone: those are on the ring.
+export function isOnRing(worker, workers) {
+  const highest = Math.max(...workers.filter((each) => each.places > 0).map((each) => each.version));
+  return worker.places > 0 && worker.version === highest;
+}
+
+// Arcs of the ring, {from, to, number}: a place ends the part of the ring that is its worker's. Neighbours of one worker are one arc.
 export function arcsOf(workers) {
-  const places = workers.flatMap((worker, number) => (worker.ring ?? []).map((at) => ({ at, number }))).sort((a, b) => a.at - b.at);
+  const placed = workers.map((worker) => (isOnRing(worker, workers) ? (worker.ring ?? []) : []));
+  const places = placed.flatMap((ring, number) => ring.map((at) => ({ at, number }))).sort((a, b) => a.at - b.at);
   if (places.length === 0) return [];
   const arcs = [];
   places.forEach(({ at, number }, n) => {
@@ -79,9 +86,9 @@ export function Workers({ workers, onChange }) {
     if (confirmed) order(worker, false);
   };
   const columns = [
-    { key: "key", title: "Worker", cell: ({ worker, number }) => html`<span class="actors-worker"><span class=${`actors-tone ${worker.places ? tone(number) : ""}`} aria-hidden="true"></span><span class="actors-name">${worker.key}</span></span>` },
+    { key: "key", title: "Worker", cell: ({ worker, number }) => html`<span class="actors-worker"><span class=${`actors-tone ${isOnRing(worker, workers) ? tone(number) : ""}`} aria-hidden="true"></span><span class="actors-name">${worker.key}</span></span>` },
     { key: "load", title: "Actors", cell: ({ worker }) => html`<${Load} worker=${worker} most=${most} />` },
-    { key: "part", title: "Of the ring", number: true, cell: ({ worker, number }) => (worker.places ? share(parts[number]) : "none") },
+    { key: "part", title: "Of the ring", number: true, cell: ({ worker, number }) => (isOnRing(worker, workers) ? share(parts[number]) : worker.places ? "none: old version" : "none") },
     { key: "state", title: "State", cell: ({ worker }) => html`<${State} worker=${worker} />` },
     { key: "ping", title: "Last heard", cell: ({ worker }) => `${ago(worker.last_ping_ts / 1000)}` },
     { key: "version", title: "Version", number: true, cell: ({ worker }) => worker.version },
