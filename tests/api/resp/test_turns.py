@@ -1,11 +1,15 @@
 """Commands that take more than one turn of the event loop."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from epoxy.api.resp.command import RespSession
+from epoxy.api.resp.turns import Spread
 from epoxy.codec import resp
 from tests.api.resp.resp_world import (
+    FakeNode,
     found,
     proposal,
     run,
@@ -68,6 +72,18 @@ def test_a_bug_in_a_later_turn_is_told_and_leaves_the_connection_in_order(monkey
             assert [str(each) for each in seen] == ["a bug"]
 
     run(story)
+
+
+def test_operations_that_end_at_once_leave_no_turn_behind_that_lets_commands_overtake_the_next() -> None:
+    """Each but the last asks for another turn. When that comes there is nothing left to do, and an EXEC may run."""
+    session, turns_left, told = RespSession(FakeNode(), 1), list[Callable[[], None]](), list[bytes]()
+    session.soon = turns_left.append  # type: ignore[method-assign]
+    Spread(session, "abc", lambda _, ended: ended(), lambda: False, lambda: told.append(b"all"), told.append).go_on()
+    assert (told, session.executing) == ([b"all"], False)
+    session.executing = True
+    while turns_left:
+        turns_left.pop()()
+    assert (told, session.executing) == ([b"all"], True)
 
 
 def test_keys_asked_for_elsewhere_wait_for_room_at_the_node() -> None:

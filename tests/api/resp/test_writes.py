@@ -63,6 +63,7 @@ TABLE: dict[str, tuple[Write, dict[Outcome, bytes]]] = {
     "SET k v KEEPTTL": (replace(PUT, keep_expiry=True), {committed(b"v"): OK}),
     f"SET k v NX SESSION {'ab' * 16}": (replace(CREATE, session=b"\xab" * 16), {committed(b"v"): OK, OVER: IS_OVER}),
     "SETEX k 10 v": (LEASE, {committed(b"v"): OK}),
+    "SET k v EX 99999999999999": (replace(LEASE, ttl_ms=1 << 45), {committed(b"v"): OK}),
     "PSETEX k 10000 v": (LEASE, {committed(b"v"): OK}),
     "RESERVE k v": (
         RESERVE,
@@ -106,7 +107,7 @@ def test_every_outcome_of_a_write(command: str, write: Write, outcome: Outcome, 
     [
         ("SET k v EX 0", "invalid expire time in 'set' command"),
         ("SET k v PX -1", "invalid expire time in 'set' command"),
-        ("SET k v EX 99999999999999", "invalid expire time in 'set' command"),
+        ("SET k v EX 9999999999999999", "invalid expire time in 'set' command"),
         ("SET k v EX x", "value is not an integer or out of range"),
         ("SET k v EX 10 KEEPTTL", "syntax error"),
         ("SET k v NX XX", "syntax error"),

@@ -53,7 +53,9 @@ def in_turns(session: RespSession, work: Iterator[None], then: Callable[[], None
 class Spread(Generic[T]):
     """The operations of one command, begun a turn at a time. While the node admits no more and one of these is under
     way, the rest waits for it: a thousand keys of one command are a queue and no overload. `begin` calls its second
-    argument when the operation has ended; `done` is called when all have."""
+    argument when the operation has ended; `done` is called when all have. Once the last has begun, `executing` is that
+    of the next command, and not touched here: operations that end at once leave a turn behind that finds nothing to
+    do."""
 
     def __init__(
         self,
@@ -79,7 +81,9 @@ class Spread(Generic[T]):
         try:
             while self._items and not self._must_wait():
                 self._under_way += 1
-                self._begin(self._items.popleft(), self._ended)
+                item = self._items.popleft()
+                self._session.executing = bool(self._items)
+                self._begin(item, self._ended)
                 if monotonic() > until:
                     break
         except StoreFailed:
@@ -88,7 +92,6 @@ class Spread(Generic[T]):
             self._session.executing = False
             self._answer(BROKEN)
             raise
-        self._session.executing = bool(self._items)
         if self._items and not self._must_wait():
             self._go_on_soon()
 

@@ -96,10 +96,11 @@ def is_over(until: ExpiryTime) -> bool:
 
 
 def ttl_of(name: str, until: ExpiryTime) -> int:
+    """At most the longest, as in `Registers.expire`: what is sent for "never" may be longer."""
     ttl_ms = until.ttl_ms(int(time() * 1000))
-    if not 0 < ttl_ms <= MAX_TTL_MS:
+    if ttl_ms <= 0:
         raise CommandFault(invalid_expiry(name))
-    return ttl_ms
+    return min(ttl_ms, MAX_TTL_MS)
 
 
 def setex(unit: int) -> Callable[[RespSession, Arguments], None]:
