@@ -83,6 +83,24 @@ def test_rights_engine_last_ones_and_the_form(browser: Any, world: ConsoleWorld)
     tab.close()
 
 
+def test_pages_of_actors_and_leases_say_what_a_token_lacks(browser: Any, world: ConsoleWorld) -> None:
+    tab = ConsolePage(browser, world, "#/actors")
+    tab.wait_text("Workers are shown to operators: this cluster asks for a token.")
+    tab.give_token(world.tokens["admin"])
+    tab.wait_text("Actors are shown to callers: your token has not that role.")
+    tab.wait_text("No worker is connected")
+    tab.give_token(world.tokens["app"])
+    tab.wait_text("Workers are shown to operators: your token has not that role.")
+    tab.wait_text("None here.")
+    assert tab.axe() == []
+    tab.page.get_by_role("link", name="Leases").click()
+    tab.wait_text("No value ends now")
+    tab.give_token(world.tokens["admin"])
+    tab.wait_text("this needs the role reader or writer")
+    assert [line for line in unexpected(tab) if "status of 403" not in line] == []
+    tab.close()
+
+
 def test_without_a_quorum_the_refusal_has_a_reason(browser: Any, world: ConsoleWorld) -> None:
     tab = ConsolePage(browser, world, "#/transactions", color_scheme="dark", viewport=PHONE)
     tab.give_token(world.tokens["console"])
