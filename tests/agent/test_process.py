@@ -3,8 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 import uvloop
+from msgspec.structs import replace
 
+from epoxy.agent import process
 from epoxy.agent.process import Agent, joining
 from epoxy.agent.settings import AgentSettings
 from epoxy.model.address import Address
@@ -60,6 +63,31 @@ def test_an_agent_that_does_not_lead_shows_no_lease(tmp_path: Path) -> None:
     async def story() -> None:
         status = Agent(settings(tmp_path)).status()
         assert (status.lease_ms, status.primary, status.primary_ms, status.voted_for) == (0, None, None, "")
+
+    uvloop.run(story())
+
+
+def test_how_long_a_primary_is_in_office_is_counted_anew_in_each_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        agent = Agent(settings(tmp_path))
+        now, primary = [1_000], ["b"]
+        monkeypatch.setattr(process, "clock_ms", lambda: now[0])
+        monkeypatch.setattr(agent, "primary", lambda: primary[0])
+        agent._publish_switch()
+        now[0] = 3_500
+        agent._publish_switch()
+        assert agent.status().primary_ms == 2_500
+        agent.elector.record = replace(agent.elector.record, leader_epoch=9, voted_for="c")
+        agent._publish_switch()
+        status = agent.status()
+        assert (status.primary_ms, status.voted_for) == (0, "c")
+        primary[0] = "c"
+        assert agent.status().primary_ms is None, "not published yet"
+        agent._publish_switch()
+        now[0] = 3_700
+        assert agent.status().primary_ms == 200
 
     uvloop.run(story())
 

@@ -1,11 +1,13 @@
 """The pages a learner asks for, and what a replica keeps of others."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 
 from epoxy.model.ballot import Ballot, fast_ballot
 from epoxy.model.cluster import CONFIG_KEY, first_epoch
+from epoxy.model.errors import RottenRow
 from epoxy.model.members import (
     MAX_PAGE_ROWS,
     NO_STAMP,
@@ -252,3 +254,36 @@ def test_others_identities_are_noted(identity: int) -> None:
     store.transact(lambda tx: space.note(tx, 2, identity))
     store.transact(lambda tx: space.note(tx, 64, 5))
     assert space.noted(store.begin()) == {2: identity, 64: 5}
+
+
+def logged(store: MemoryStore, rows: int = 100, size: int = 1 << 20) -> list[int]:
+    return [found.version for found in members().logged(store.newest(), b"b", rows, size)]
+
+
+def test_what_was_committed_for_a_key_is_found_in_the_changelog_newest_first() -> None:
+    store = MemoryStore()
+    for version in (1, 2, 3):
+        for key in (b"a", b"b", b"abc"):
+            before = KeyState(committed=proposal(version - 1)) if version > 1 else FRESH
+            after = KeyState(committed=proposal(version))
+            store.transact(partial(SPACE.save, key=key, before=before, after=after))
+    assert logged(store) == [3, 2, 1]
+    assert logged(store, rows=5) == [3, 2], "as many rows as are asked for, of any key"
+    assert logged(store, size=0) == [], "one row, and that is of another key"
+
+
+def test_a_rotten_row_ends_the_search_for_earlier_commits() -> None:
+    store = store_with([b"b", b"c"])
+
+    class Rotten:
+        def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> list[tuple[bytes, bytes]]:
+            rows = list(store.newest().range(begin, end, limit=limit, reverse=reverse))
+            if any(b"b" in value for _, value in rows):
+                raise RottenRow(begin)
+            return rows
+
+        def get(self, key: bytes) -> bytes | None:
+            return store.newest().get(key)
+
+    assert logged(store) == [1]
+    assert members().logged(Rotten(), b"b", 100, 1 << 20) == []

@@ -75,8 +75,9 @@ function MemberCard({ row, peer, me, away, now, figures }) {
 function Figures({ line }) {
   const left = leftOf(line);
   if (!line.total) return line.copied ? html`<p class="members-figures">${count(line.copied)} keys, ${rate(line.rate)}</p>` : null;
+  const words = line.copied < line.total ? `${rate(line.rate)}${left === null ? "" : `, ${duration(left)} left`}` : "compared with what other members hold";
   return html`<progress max=${line.total} value=${line.copied} aria-label="Keys copied"></progress>
-    <p class="members-figures">${count(line.copied)} of about ${count(line.total)} keys, ${rate(line.rate)}${left === null ? "" : `, ${duration(left)} left`}</p>`;
+    <p class="members-figures">${count(line.copied)} of about ${count(line.total)} keys, ${words}</p>`;
 }
 
 function Progress({ seen, samples }) {
