@@ -76,8 +76,13 @@ def test_a_bug_in_a_later_turn_is_told_and_leaves_the_connection_in_order(monkey
 
 def test_operations_that_end_at_once_leave_no_turn_behind_that_lets_commands_overtake_the_next() -> None:
     """Each but the last asks for another turn. When that comes there is nothing left to do, and an EXEC may run."""
-    session, turns_left, told = RespSession(FakeNode(), 1), list[Callable[[], None]](), list[bytes]()
-    session.soon = turns_left.append  # type: ignore[method-assign]
+    turns_left, told = list[Callable[[], None]](), list[bytes]()
+
+    class LaterSession(RespSession):
+        def soon(self, step: Callable[[], None]) -> None:
+            turns_left.append(step)
+
+    session = LaterSession(FakeNode(), 1)
     Spread(session, "abc", lambda _, ended: ended(), lambda: False, lambda: told.append(b"all"), told.append).go_on()
     assert (told, session.executing) == ([b"all"], False)
     session.executing = True
