@@ -1,5 +1,7 @@
 """The record of a name's home: the reservation, and the mutable key that counts since."""
 
+from collections.abc import Callable
+
 import pytest
 
 from epoxy.actors import homes
@@ -8,7 +10,18 @@ from epoxy.codec.home_records import encode, home_key, reservation_key
 from epoxy.model.actors import ActorName, make_id
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.homes import HomeRecord
-from epoxy.model.writes import ConsensusFailed, NothingToDelete, Outcome, Path, ReadFailed, Refused
+from epoxy.model.writes import (
+    ConsensusFailed,
+    Consistency,
+    NothingToDelete,
+    Outcome,
+    Path,
+    ReadAnswer,
+    ReadFailed,
+    ReadResult,
+    Refused,
+    Source,
+)
 from tests.actors.bench import Keys, proposal
 
 NAME = ActorName("n", "room", "lobby")
@@ -53,6 +66,33 @@ def test_a_name_that_is_not_known_here_is_looked_for() -> None:
     keys.answer = ReadFailed(reason="alone")
     Homes(keys).newest(NAME, told.append)
     assert told == [KnownHome(record=FIRST), NotReserved(), Undecided(reason="alone", definite=True)]
+
+
+class SlowReads(Keys):
+    """Reads are answered when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: list[tuple[Consistency, Callable[[ReadAnswer], None]]] = []
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        assert key == reservation_key(NAME)
+        self.under_way.append((consistency, answered))
+
+
+def test_a_majority_says_that_a_name_is_not_reserved_and_is_asked_once_for_all() -> None:
+    """One replica said so, before it had learned of a name that a client was told of. Reads side by side, each of which
+    finishes a write that is under way, held up each other."""
+    keys, told = SlowReads(), list[Told]()
+    known = Homes(keys)
+    for _ in range(3):
+        known.find(NAME, told.append)
+    ((consistency, answered),) = keys.under_way
+    assert consistency is Consistency.LINEARIZABLE
+    answered(ReadResult(committed=None, source=Source.QUORUM))
+    assert told == [NotReserved()] * 3
+    known.find(NAME, told.append)
+    assert len(keys.under_way) == 2
 
 
 def test_reservations_of_earlier_versions_belong_to_the_label_in_their_id_under_no_lease() -> None:

@@ -93,10 +93,16 @@ class HomeChanges:
     ) -> None:
         """Find out which datacenter is home, and become it if none is. `ensure`: make the actor if there is none.
         `again` is called in place of `told` when another question has settled it. `fresh`: no record is known here, so
-        a reservation is tried without reading."""
-        if self.begin(name, again, told):
-            change = HomeChange(self, name, ensure, partial(self.end, name, told))
-            self.lease.when_held(partial(change.start, fresh))
+        a reservation is tried without reading. Questions wait for the lease side by side: one after the other, a name
+        that is asked for often would be refused once in `WAIT_MS`."""
+
+        def leased(lease: bytes | None) -> None:
+            if lease is None:
+                told(OwnerUnavailable(reason=NO_LEASE))
+            elif self.begin(name, again, told):
+                HomeChange(self, name, ensure, lease, partial(self.end, name, told)).start(fresh)
+
+        self.lease.when_held(leased)
 
     def begin(self, name: ActorName, again: Callable[[], None], told: Told) -> bool:
         """One change of a name at a time: others wait until `end`. False: this one waits."""
@@ -142,20 +148,16 @@ class HomeChanges:
 class HomeChange:
     """One question that needs to know the home of a name for certain."""
 
-    def __init__(self, changes: HomeChanges, name: ActorName, ensure: Ensure | None, told: Told) -> None:
+    def __init__(self, changes: HomeChanges, name: ActorName, ensure: Ensure | None, lease: bytes, told: Told) -> None:
         self._changes = changes
         self._homes = changes.homes
         self._name = name
         self._ensure = ensure
         self._told = told
-        self._lease = b""
+        self._lease = lease
         self._tries = 0
 
-    def start(self, fresh: bool, lease: bytes | None) -> None:
-        if lease is None:
-            self._told(OwnerUnavailable(reason=NO_LEASE))
-            return
-        self._lease = lease
+    def start(self, fresh: bool) -> None:
         if fresh and self._ensure is not None:
             self._reserve(self._ensure)
         else:

@@ -69,6 +69,8 @@ class Homes:
     def __init__(self, keys: KeyEngine) -> None:
         self._keys = keys
         self._hints: dict[ActorName, tuple[int, int]] = {}
+        self._finding: dict[ActorName, list[Settled]] = {}
+        """By name, the questions that wait for the same read."""
 
     # What is known here
 
@@ -97,11 +99,22 @@ class Homes:
         self._hints.pop(name, None)
 
     def find(self, name: ActorName, settled: Settled) -> None:
-        """Asks other replicas only for what is not known here."""
+        """Asks other replicas only for what is not known here, and then a majority: a replica may not have learned yet
+        of a name that a client was told of. One read at a time for a name: each would finish a write that is under way,
+        and they would hold up each other."""
         if (known := self.known(name)) is not None:
             settled(known)
+        elif (waiting := self._finding.get(name)) is not None:
+            waiting.append(settled)
         else:
-            self._keys.read(reservation_key(name), Consistency.OPTIMISTIC, lambda answer: settled(found(answer)))
+            self._finding[name] = [settled]
+            self._keys.read(
+                reservation_key(name), Consistency.LINEARIZABLE, lambda answer: self._found(name, found(answer))
+            )
+
+    def _found(self, name: ActorName, home: KnownHome | NotReserved | Undecided) -> None:
+        for settled in self._finding.pop(name):
+            settled(home)
 
     # What is decided
 
