@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.actors import directory, home_changes
+from epoxy.actors.datacenter_lease import WAIT_MS
 from epoxy.actors.home_changes import CHANGING, NO_LEASE, HomeChange, HomeHere, Located
 from epoxy.actors.homes import Homes, KnownHome, home_of
 from epoxy.actors.messages import (
@@ -146,8 +147,20 @@ def test_questions_wait_for_a_home_that_is_settled_and_not_without_bound(monkeyp
     assert [verdict.created for verdict in told if isinstance(verdict, Found)] == [True, False, False, False]
 
 
+def test_questions_that_wait_for_a_lease_wait_side_by_side() -> None:
+    """They waited one after the other, each for three seconds, so that the tenth client waited half a minute."""
+    (here,) = regions(1)
+    here.lease.held = lambda: None  # type: ignore[method-assign]
+    told: list[Verdict] = []
+    for _ in range(10):
+        here.actors.ask(Ensure(name=NAME, pool="web"), told.append)
+    here.clock.advance(WAIT_MS)
+    assert told == [OwnerUnavailable(reason=NO_LEASE)] * 10
+
+
 def test_a_worker_is_promised_nothing_beyond_the_lease() -> None:
-    """It goes on for `lost_after_ms` after a ping that was answered; by then no other datacenter may be home."""
+    """It goes on for `lost_after_ms` after a ping that was answered, and its code then cleans up for a
+    fifth of all that time; by then no other datacenter may be home."""
     (here,) = regions(1)
     here.worker()
     hosting, lease = here.hosting, here.lease
@@ -158,7 +171,7 @@ def test_a_worker_is_promised_nothing_beyond_the_lease() -> None:
         here.clock.advance(500)
         if hosting.may_promise():
             promised += 1
-            assert lease.left_ms() >= hosting.lost_after_ms
+            assert 0.8 * lease.left_ms() >= hosting.lost_after_ms
     assert promised > 0
     assert not hosting.may_promise()
 

@@ -12,6 +12,7 @@ renewal that compares the key's version succeeds: the rows of the store say what
 
 from collections.abc import Callable
 
+from epoxy.actors.envoy_lease import lost_after_ms
 from epoxy.actors.hosting import Hosting
 from epoxy.codec import home_records
 from epoxy.codec.tuple import pack
@@ -77,8 +78,8 @@ class HomeLease:
 
     def host(self, hosting: Hosting) -> None:
         """Let this lease decide what is hosted, and how long envoys may go on without an answer of their node."""
-        hosting.lease, hosting.lease_left_ms = self.held, self.left_ms
-        hosting.lost_after_ms = min(hosting.lost_after_ms, self.ttl_ms // 2)
+        hosting.lease, hosting.lease_left_ms, hosting.when_leased = self.held, self.left_ms, self.when_held
+        hosting.lost_after_ms = min(hosting.lost_after_ms, lost_after_ms(self.ttl_ms // 2))
         hosting.pools_changed = self.published
         self.fenced = hosting.fenced
         self.pools = lambda: tuple((pool.namespace, pool.name) for pool in hosting.pools())

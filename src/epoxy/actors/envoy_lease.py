@@ -20,6 +20,11 @@ def lost_after_ms(threshold_ms: int) -> int:
     return threshold_ms * LOST_PERCENT // 100
 
 
+def ended_after_ms(lost_ms: int) -> int:
+    """When all code of an envoy has ended that stops it after `lost_ms`: what a node promises by an answer."""
+    return lost_ms * 100 // LOST_PERCENT
+
+
 def welcome(datacenter: str, threshold_ms: int, lost_ms: int) -> Welcome:
     """`lost_ms`: as above, or less where the lease of the datacenter is short."""
     every_ms = min(threshold_ms // PINGS, lost_ms // (PINGS - 1))

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from epoxy.actors import directory, listing
 from epoxy.actors.calls import Calls
-from epoxy.actors.envoy_lease import key_in_use, lost_after_ms, welcome
+from epoxy.actors.envoy_lease import ended_after_ms, key_in_use, lost_after_ms, welcome
 from epoxy.actors.generations import Generations
 from epoxy.actors.history import ActorMoves
 from epoxy.actors.local_states import LocalStates
@@ -45,8 +45,8 @@ class Hosting:
 
     `lease` returns the incarnation of the lease under which this datacenter is at home now; None: it holds none, so it
     serves no actor. By default there is one lease, for ever. `lease_left_ms`: how long no other datacenter can take an
-    actor over; what is promised to an envoy (`lost_after_ms`) ends before. `ended` is told of an actor whose code has
-    returned. `wall_ms` is unix time, by which alarms are set."""
+    actor over; what is promised to an envoy (`lost_after_ms`) ends before. `when_leased` waits for a lease, for a
+    while. `ended` is told of an actor whose code has returned. `wall_ms` is unix time, by which alarms are set."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Hosting:
     ) -> None:
         self.lease: Callable[[], bytes | None] = lambda: b""
         self.lease_left_ms: Callable[[], float] = lambda: inf
+        self.when_leased: Callable[[Callable[[bytes | None], None]], None] = lambda then: then(self.lease())
         self.lost_after_ms = lost_after_ms(placement.config.eligible_threshold_ms)
         self.ended: Callable[[ActorEntry], None] = lambda _: None
         self.pools_changed: Callable[[], None] = lambda: None
@@ -312,8 +313,9 @@ class Hosting:
         return self.placement.ping(envoy, rtt_ms)
 
     def may_promise(self) -> bool:
-        """Whether an envoy may go on until it counts as lost: the lease of this datacenter must last longer."""
-        return self.lease_left_ms() >= self.lost_after_ms
+        """Whether an envoy may go on without another answer until it stops its actors by itself: they must have ended
+        while the lease of this datacenter lasts, their clean-up included."""
+        return self.lease_left_ms() >= ended_after_ms(self.lost_after_ms)
 
     def running(self, envoy: EnvoyId, actor_id: bytes, generation: int) -> None:
         def body(tx: Transaction, now_ms: int) -> ActorEntry | None:
