@@ -76,7 +76,10 @@ export function useEvents(path, onEvent) {
   const latest = useRef(onEvent);
   latest.current = onEvent;
   useWhileVisible(() => {
-    if (path === null) return undefined;
+    if (path === null) {
+      setState("connecting"); // Until there is one again.
+      return undefined;
+    }
     let stop = subscribe(path, { onEvent: (event) => latest.current(event), onState: setState });
     const newToken = () => {
       stop();
