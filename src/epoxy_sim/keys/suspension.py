@@ -58,11 +58,13 @@ class SuspendedMachine(per_key.Machine):
 
 
 class AwakeTimer:
-    """Rings when its machine has been awake for so long."""
+    """Rings when its machine has been awake for so long. One that is cancelled does not, even if it was due while its
+    process was paused: neither does a timer of asyncio."""
 
     def __init__(self, life: "SuspendedLife", delay_us: int, then: Action) -> None:
         self._life = life
         self._then = then
+        self._is_cancelled = False
         self._begin(delay_us)
 
     def _begin(self, delay_us: int) -> None:
@@ -74,9 +76,14 @@ class AwakeTimer:
         if missed_us:
             self._begin(missed_us)
         else:
-            self._life.run(self._then)
+            self._life.run(self._ring)
+
+    def _ring(self) -> None:
+        if not self._is_cancelled:
+            self._then()
 
     def cancel(self) -> None:
+        self._is_cancelled = True
         self._event.cancel()
 
 

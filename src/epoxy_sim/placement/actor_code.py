@@ -1,10 +1,11 @@
 """The code of simulated actors, as users write it: a class, or a function. They keep a list of marks."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from epoxy.client.hosted import Actor, ActorCode, Request
 from epoxy.model.envoy_messages import Start
+from epoxy_sim.placement.plan import CleanUp
 from epoxy_sim.placement.workload import ActorDoes, ActorReport, ActorTask, Form, decode_task, encode, form_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,13 @@ SLOWEST_STOP_S = 0.1
 SLOW_CLEAN_UP = 3
 """In runs with slow clean-up, cancelled code takes up to this many thresholds to end."""
 
+CLEAN_UP_SHARE = 0.23
+"""Of the time after which a worker without answers stops its actors: a fence leaves a quarter of it for stopping, of
+which clocks of different speed take some."""
+
 SLOWEST_ANSWER_S = 0.005
+LONG_S = 7.0
+"""For a turn that is under way whenever a lease of five seconds ends, if it is long enough by chance."""
 
 MARKS, ALARM = "marks", "alarm"
 """Fields of the state."""
@@ -66,9 +73,9 @@ class SimCode:
         if task.does is ActorDoes.FAIL:
             self._fail()
         self._judge.ran(task.word)
-        await self.work(SLOWEST_ANSWER_S)
+        await self.work(SLOWEST_ANSWER_S if task.does is not ActorDoes.LONG else LONG_S)
         marks = list(actor.state.get(MARKS, []))
-        if task.does not in (ActorDoes.NOTHING, ActorDoes.READ):
+        if task.does not in (ActorDoes.NOTHING, ActorDoes.READ, ActorDoes.LONG):
             marks.append(task.mark)
             actor.state[MARKS] = marks
             await self.work(SLOWEST_ANSWER_S)
@@ -104,9 +111,20 @@ class SimCode:
         """That is interrupted by nothing but a second cancellation."""
         if not self._envoy.alive:
             return
-        plan = self._envoy.simulation.plan
         self._judge.interrupted += 1
-        await self.work(SLOW_CLEAN_UP * plan.threshold_ms / 1000 if plan.slow_clean_up else SLOWEST_STOP_S)
+        clean_up, welcome = self._envoy.simulation.plan.clean_up, self._envoy.protocol.welcome
+        assert welcome is not None, "it was told to start"
+        match clean_up:
+            case CleanUp.SHORT:
+                await self.work(SLOWEST_STOP_S)
+            case CleanUp.FULL:
+                await self.work(CLEAN_UP_SHARE * welcome.lost_after_ms / 1000)
+            case CleanUp.SLOW:
+                await self.work(SLOW_CLEAN_UP * self._envoy.simulation.plan.threshold_ms / 1000)
+            case CleanUp.ENDLESS:
+                await asyncio.get_running_loop().create_future()
+            case _:
+                assert_never(clean_up)
 
     def _fail(self) -> None:
         self._judge.failures[self.start.actor_id] += 1

@@ -12,7 +12,7 @@ from epoxy.ports import Snapshot
 from epoxy.protocol.placement import rows
 from epoxy_sim.placement.clients import question_of
 from epoxy_sim.placement.envoy import LATENCY_US, SimEnvoy
-from epoxy_sim.placement.plan import AskKind, PlacementStep
+from epoxy_sim.placement.plan import AskKind, CleanUp, PlacementStep
 from epoxy_sim.placement.site import EPOCH_MS, Site
 from epoxy_sim.placement.workload import ActorDoes
 from epoxy_sim.simulation import Violation
@@ -215,7 +215,7 @@ class Calm:
     def drain_one(self) -> None:
         """No request fails while actors move off a worker that leaves in order."""
         envoy = self._spare()
-        if envoy is None or self._plan.slow_clean_up:
+        if envoy is None or self._plan.clean_up in (CleanUp.SLOW, CleanUp.ENDLESS):
             return
         names, before = self._served(), self._clients.failed.copy()
         envoy.leave()

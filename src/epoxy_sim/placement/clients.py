@@ -28,6 +28,7 @@ from epoxy_sim.placement import workload
 from epoxy_sim.placement.judge import Ended
 from epoxy_sim.placement.plan import AskKind, PlacementStep
 from epoxy_sim.placement.workload import ActorDoes, ActorTask, Form, mark_of
+from epoxy_sim.simulation import Violation
 
 if TYPE_CHECKING:
     from epoxy_sim.placement.simulation import PlacementSimulation
@@ -126,7 +127,12 @@ class ActorClients:
         question = CallActor(target=name, body=workload.encode(task), head=head)
         unheard = [call]
 
+        asked_us, known = self._world.now_us, step.name in self.wanted
+
         def told(verdict: Verdict) -> None:
+            self._in_time(call, asked_us)
+            if isinstance(verdict, Missing) and known and step.name not in self.unsure:
+                raise Violation("forgotten", f"name {step.name} has an actor, and {task.word} was told of none")
             if isinstance(verdict, Missing | OwnerUnavailable):
                 self._judge.refused(task.word)
             if unheard:
@@ -141,6 +147,11 @@ class ActorClients:
 
         late = self._world.after(PATIENCE_US, give_up)
         self._put(step, question, told, lambda: told(OwnerUnavailable(reason="connection refused")))
+
+    def _in_time(self, call: ClientCall, asked_us: int) -> None:
+        limit_us, took_us = 1000 * self._simulation.plan.answers_within_ms, self._world.now_us - asked_us
+        if 0 < limit_us < took_us:
+            raise Violation("late", f"{call.task.word} to name {call.step.name} was answered after {took_us / 1e6:g} s")
 
     def _told_of_call(self, call: ClientCall, verdict: Verdict) -> None:
         task = call.task

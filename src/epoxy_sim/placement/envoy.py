@@ -40,6 +40,9 @@ LATENCY_US = 500
 
 RETRY_US = 50_000
 
+SUPERVISOR_US = 1_000_000
+"""Until a process that has ended itself is started again."""
+
 IMPATIENT_US = 20_000
 """Until a draining worker is told a second time to leave, at once."""
 
@@ -149,6 +152,7 @@ class SimEnvoy:
         self.world.note(f"{self.name}: {reason}")
         self.simulation.struck["watchdog"] += 1
         self.die()
+        self.world.after(SUPERVISOR_US, lambda: self.simulation.supervise(self))
 
     def forget(self, watched: WatchedLoop) -> None:
         """It is watched until it dies."""

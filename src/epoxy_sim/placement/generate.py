@@ -1,4 +1,6 @@
-"""A plan from a seed: every datacenter asks for the same few names, mostly at once, while nodes and envoys fail."""
+"""A plan from a seed: every datacenter asks for the same few names, mostly at once, while nodes and envoys fail.
+
+Every fourth seed aims at the moment in which one rule counts instead (`plans/`)."""
 
 from random import Random
 
@@ -7,7 +9,9 @@ from msgspec.structs import replace
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys import generate as per_key
 from epoxy_sim.keys.plan import ClusterPlan, Fault, FaultKind, has_embedded_store
-from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
+from epoxy_sim.placement.plan import AskKind, CleanUp, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
+from epoxy_sim.placement.plans.lost_homes import alarms, cut_off, power_cut
+from epoxy_sim.placement.plans.worker_ends import back_in_clean_up, impatient_drain, late_ping, made_anew
 from epoxy_sim.placement.workload import ActorDoes
 
 SIZES = (1, 2, 3, 3, 3, 4, 5)
@@ -36,7 +40,18 @@ WALL_STEPS_MS = (0, 0, -HOUR_MS, HOUR_MS, -1_500)
 ASKS = (AskKind.ENSURE, AskKind.ENSURE, AskKind.ENSURE, AskKind.CREATE, AskKind.GET, AskKind.DESTROY)
 
 
+AIMED = (late_ping, impatient_drain, back_in_clean_up, made_anew, cut_off, power_cut, alarms)
+AIMED_EVERY = 4
+
+
 def generate(seed: int, *, n: int | None = None) -> PlacementPlan:
+    turn, place = divmod(seed, AIMED_EVERY)
+    if n is None and place == AIMED_EVERY - 1:
+        return AIMED[turn % len(AIMED)](Random(f"placement/aimed/{seed}"), seed)
+    return swarm(seed, n)
+
+
+def swarm(seed: int, n: int | None) -> PlacementPlan:
     dice = Random(f"placement/plan/{seed}")
     size = n if n is not None else dice.choice(SIZES)
     threshold_ms = dice.choice((1_000, 2_000, 5_000))
@@ -56,7 +71,7 @@ def generate(seed: int, *, n: int | None = None) -> PlacementPlan:
         envoy_faults=with_twins(
             more, draw_envoy_faults(dice, len(envoys), threshold_ms, until_us), len(envoys), threshold_ms, until_us
         ),
-        slow_clean_up=False,
+        clean_up=CleanUp.SHORT,
         same_key=more.random() < 0.3,
         home_lease_ms=HOME_LEASE_MS,
         sleep_after_s=more.choice((0.0, 0.0, 0.5, 3.0)),
@@ -73,7 +88,9 @@ def alone(made: PlacementPlan) -> PlacementPlan:
     """With one envoy in a datacenter, whose code takes long to end."""
     envoys = tuple(sorted(set(made.envoys)))
     faults = [each for each in made.envoy_faults if each.envoy < len(envoys) and each.kind is not EnvoyFaultKind.TWIN]
-    return replace(made, envoys=envoys, rates=made.rates[: len(envoys)], slow_clean_up=True, envoy_faults=tuple(faults))
+    return replace(
+        made, envoys=envoys, rates=made.rates[: len(envoys)], clean_up=CleanUp.SLOW, envoy_faults=tuple(faults)
+    )
 
 
 def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> ClusterPlan:

@@ -60,7 +60,7 @@ def withdraw_four(tx: Transaction, envoy: Envoy) -> None:
         envoys.count(tx, envoy, -1)
 
 
-@mutant(envoys, "expire", "expire-unseeing", "a ping in time is overlooked", since=500)
+@mutant(envoys, "expire", "expire-unseeing", "a ping in time is overlooked")
 def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
     """Expires a suspected envoy even if it has pinged since."""
     del unless_fresh_for_ms
@@ -197,7 +197,7 @@ def forgive(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
 mutant(directory, "must_wait", "successor-at-once", "the next of a name does not wait")(never)
 
 
-@mutant(EnvoyProtocol, "_start", "start-beside", "a generation starts over another", since=630)
+@mutant(EnvoyProtocol, "_start", "start-beside", "a generation starts over another")
 def start_beside(self: EnvoyProtocol, start: Start) -> None:
     """A new generation does not wait for the clean-up of the old one."""
     held = self._hosted.get(start.actor_id)
@@ -207,7 +207,7 @@ def start_beside(self: EnvoyProtocol, start: Start) -> None:
     right_start(self, start)
 
 
-@mutant(EnvoyProtocol, "_leave", "goodbye-first", "a worker leaves its actors behind", since=310)
+@mutant(EnvoyProtocol, "_leave", "goodbye-first", "a worker leaves its actors behind")
 def goodbye_first(self: EnvoyProtocol) -> None:
     """The node starts the actors elsewhere while they clean up here."""
     self._say(Goodbye())

@@ -59,6 +59,19 @@ class EnvoyFault(Struct, frozen=True, kw_only=True):
     for_us: int
 
 
+class CleanUp(enum.Enum):
+    """How long code that is cancelled takes to end."""
+
+    SHORT = "short"
+    """Less than what a fence leaves for it."""
+    FULL = "full"
+    """All of what a fence leaves for it."""
+    SLOW = "slow"
+    """Longer than a node waits: only where no other envoy starts it."""
+    ENDLESS = "endless"
+    """Until its process ends."""
+
+
 class PlacementPlan(Struct, frozen=True, kw_only=True):
     """`sites`: the datacenters. `envoys`: the site of each. `places`: virtual nodes in the first life of a node, and in
     every later one."""
@@ -74,14 +87,15 @@ class PlacementPlan(Struct, frozen=True, kw_only=True):
     slots: int
     same_key: bool
     """Whether a process that takes the place of another has its key."""
-    slow_clean_up: bool
-    """Whether code that is cancelled takes longer to end than a node waits: only where no other envoy starts it."""
+    clean_up: CleanUp
     sweep_every_s: int
     home_lease_ms: int
     sleep_after_s: float
     """0: actors do not fall asleep by themselves."""
     wall_steps_ms: tuple[int, ...]
     """How far off a node's wall clock is in each of its lives, in turn."""
+    answers_within_ms: int = 0
+    """How long any node may take to answer a request to an actor, where that is judged; 0: it is not."""
     steps: tuple[PlacementStep, ...]
     envoy_faults: tuple[EnvoyFault, ...]
 

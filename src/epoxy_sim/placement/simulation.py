@@ -14,7 +14,7 @@ from epoxy_sim.placement.calm import Calm
 from epoxy_sim.placement.clients import ActorClients
 from epoxy_sim.placement.envoy import SimEnvoy
 from epoxy_sim.placement.judge import ActorJudge
-from epoxy_sim.placement.plan import EnvoyFault, EnvoyFaultKind, PlacementPlan
+from epoxy_sim.placement.plan import CleanUp, EnvoyFault, EnvoyFaultKind, PlacementPlan
 from epoxy_sim.placement.process import SimProcess, Standstill
 from epoxy_sim.placement.site import RelayNetwork, Site
 from epoxy_sim.placement.state_judge import StateJudge
@@ -157,11 +157,19 @@ class PlacementSimulation(Simulation[PlacementPlan]):
         envoy = self.envoys[number]
         envoy.mend()
         if not envoy.alive:
-            self._lives += 1
-            key_life = int(envoy.id.key.partition("-")[2]) if self.plan.same_key else self._lives
-            self.envoys[number] = SimEnvoy(self, number, self._lives, key_life)
-            self._known.add(self.envoys[number].id)
-            self.envoys[number].start()
+            self._start_again(envoy)
+
+    def supervise(self, envoy: SimEnvoy) -> None:
+        """Whose process has ended itself. Where that is a fault's consequence, the end of the fault starts it again."""
+        if self.plan.clean_up is CleanUp.ENDLESS and self.envoys[envoy.number] is envoy:
+            self._start_again(envoy)
+
+    def _start_again(self, envoy: SimEnvoy) -> None:
+        self._lives += 1
+        key_life = int(envoy.id.key.partition("-")[2]) if self.plan.same_key else self._lives
+        self.envoys[envoy.number] = again = SimEnvoy(self, envoy.number, self._lives, key_life)
+        self._known.add(again.id)
+        again.start()
 
     def _relent(self) -> None:
         self.world.note("all faults end")

@@ -4,9 +4,9 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import pairwise
 
 from epoxy.codec import home_records
+from epoxy.model.actors import RESERVATION_KEYS
 from epoxy.model.envoy_messages import Start
 from epoxy.model.homes import DATACENTER_KEYS, HOME_KEYS, STATE_KEYS, HomeRecord, StateRecord
 from epoxy.model.records import KeyState, Proposal
@@ -54,6 +54,8 @@ class StateJudge(Judge):
         """By datacenter, the incarnation in each version of its lease; None: over."""
         self.over: set[bytes] = set()
         """Incarnations of leases that are over."""
+        self._named: set[bytes] = set()
+        """Incarnations that a record of a home names."""
         self._documents: dict[bytes, dict[int, StateRecord]] = defaultdict(dict)
         """By actor, the record of each version of its state that was seen."""
         self._floors: dict[bytes, dict[int, int]] = defaultdict(dict)
@@ -89,6 +91,8 @@ class StateJudge(Judge):
             self._saved(key[len(STATE_KEYS) :], committed.version, home_records.decode_state(committed.value))
         elif key.startswith(HOME_KEYS):
             self._moved(key, home_records.decode_home(committed.value))
+        elif key.startswith(RESERVATION_KEYS):
+            self._named.add(home_records.decode_home(committed.value).lease)
 
     def _saved(self, actor_id: bytes, version: int, record: StateRecord) -> None:
         """Versions are written by generations that do not fall, and none below the generation that began there."""
@@ -132,17 +136,19 @@ class StateJudge(Judge):
                     raise Violation("one-writer", f"{actor_id.hex()}: {what}, and {generation} began with {floor}")
 
     def _leased(self, label: int, committed: Proposal) -> None:
-        """When the end of a lease is decided, its datacenter does not believe in it any more."""
+        """When the end of a lease is decided, its datacenter does not believe in it any more. It is written again only
+        if no record names it: its datacenter never learned that it had it."""
         known = self._leases[label]
         if committed.version in known:
             return
         value = committed.value
         known[committed.version] = home_records.decode_lease(value).incarnation if value is not None else None
-        versions = sorted(known)
-        for before, after in pairwise(versions):
-            incarnation = known[before]
-            if incarnation is None or known[after] == incarnation or incarnation in self.over:
-                continue
+        newest = known[max(known)]
+        if newest in self.over:
+            if newest in self._named:
+                raise Violation("lease", f"datacenter {label} took {newest.hex()} again, whose end was decided")
+            self.over.discard(newest)
+        for incarnation in {each for each in known.values() if each is not None and each != newest} - self.over:
             self.over.add(incarnation)
             if self._held_by(label) == incarnation:
                 raise Violation("lease", f"datacenter {label} believes in {incarnation.hex()}, whose end is decided")
@@ -154,6 +160,7 @@ class StateJudge(Judge):
             raise Violation("lease", f"datacenter {label} serves an actor, and holds no lease")
 
     def _moved(self, name: bytes, record: HomeRecord) -> None:
+        self._named.add(record.lease)
         known = self._homes[name].setdefault(record.epoch, record)
         if known != record:
             raise Violation("one-home", f"{name!r} has two homes in epoch {record.epoch}: {known} and {record}")

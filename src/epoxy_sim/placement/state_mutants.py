@@ -1,17 +1,18 @@
 """Planted faults of states and homes."""
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
-from epoxy.actors import listing, states
+from epoxy.actors import states
+from epoxy.actors.alarms import Alarms
 from epoxy.actors.calls import Calls
-from epoxy.actors.datacenter_lease import DatacenterLeases, HomeLease, Pools
-from epoxy.actors.generations import Generations
+from epoxy.actors.datacenter_lease import DatacenterLeases, HomeLease
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.messages import OwnerUnavailable, Verdict
 from epoxy.actors.service import ActorService
-from epoxy.actors.states import LoadedState, States, StateSave, Wanted
+from epoxy.actors.states import LoadedState, Saving, States, StateSave, Wanted
 from epoxy.actors.streams import ActorCall
 from epoxy.client.hosted.answers import KeptAnswers
 from epoxy.client.hosted.gate import OutputGate
@@ -21,12 +22,11 @@ from epoxy.model.actors import ActorEntry
 from epoxy.model.envoy_messages import Response
 from epoxy.model.exchanges import Reset
 from epoxy.model.homes import DatacenterLease, state_key
-from epoxy.model.writes import Outcome, Write
-from epoxy_sim.patching import always, constant, nothing
+from epoxy.model.writes import Write
+from epoxy_sim.patching import nothing
 from epoxy_sim.placement import mutants
 
 right_write_of = states.write_of
-right_written = HomeLease._written
 
 MUTANTS = mutants.MUTANTS
 mutant = MUTANTS.mutant
@@ -49,7 +49,10 @@ def write_over(save: StateSave) -> Write:
     return replace(right_write_of(save), if_version=None)
 
 
-MUTANTS.also("save-over", Generations, "in_force")(always)
+@MUTANTS.also("save-over", States, "_try")
+def try_for_any(self: States, saving: Saving) -> None:
+    """Whether its generation is in force or not."""
+    self._keys(saving.save.local).write(states.write_of(saving.save), partial(self._tried, saving))
 
 
 @mutant(OutputGate, "release", "reply-at-once", "an answer does not wait for its state")
@@ -61,18 +64,6 @@ def release_at_once(self: OutputGate, then: Callable[[], None], size: int = 0) -
 
 mutant(State, "undo", "not-undone", "a turn that failed leaves its changes")(nothing)
 mutant(KeptAnswers, "get", "no-kept-answers", "what is asked again is done again")(nothing)
-
-
-@mutant(HomeLease, "_written", "lease-from-answer", "a lease is counted from its answer")
-def count_from_answer(self: HomeLease, attempt: int, pools: Pools, sent_ms: float, outcome: Outcome) -> None:
-    del sent_ms
-    right_written(self, attempt, pools, self.clock.now_ms(), outcome)
-
-
-@MUTANTS.also("lease-from-answer", HomeLease, "held")
-def held_to_the_end(self: HomeLease) -> bytes | None:
-    """Without the fifth that is left for stopping, which is longer than most round trips."""
-    return self._incarnation if self.left_ms() > 0 else None
 
 
 @mutant(HomeLease, "held", "lease-for-ever", "a lease is not looked at before serving")
@@ -115,4 +106,4 @@ def drop(self: Calls, call: ActorCall, refusal: Response | Reset) -> None:
     self._end(call, OwnerUnavailable(reason="refused"))
 
 
-mutant(listing, "due_alarms", "alarm-lost", "no alarm is found in the index")(constant([]))
+mutant(Alarms, "_look", "alarm-lost", "the index of alarms is not looked at")(nothing)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy_sim.keys.trace_format import EMBEDDED
-from epoxy_sim.placement.plan import PlacementPlan
+from epoxy_sim.placement.plan import CleanUp, PlacementPlan
 from epoxy_sim.trace_format import NAMES
 
 NETWORK = (" -> ", " <- ")
@@ -20,8 +20,8 @@ def describe(plan: PlacementPlan) -> Iterator[str]:
     where = ", ".join(f"e{number} in {NAMES[site]}" for number, site in enumerate(plan.envoys))
     yield f"envoys: {where}; K = {plan.samples}, V = {plan.places[0]}, then {plan.places[1]}"
     yield f"{plan.slots or 'any number of'} slots, {'reserved' if plan.reserve_slots else 'counted when they start'}"
-    if plan.slow_clean_up:
-        yield "code that is cancelled takes its time to end"
+    if plan.clean_up is not CleanUp.SHORT:
+        yield f"clean-up of code that is cancelled: {plan.clean_up.value}"
     if plan.sites.embedded:
         yield EMBEDDED
     for step in plan.steps:

@@ -25,6 +25,8 @@ class ActorDoes(enum.Enum):
     """Set the alarm."""
     SLEEP = "sleep"
     """Add it, and fall asleep."""
+    LONG = "long"
+    """Take longer than the lease of a home lasts."""
 
 
 class Form(enum.Enum):

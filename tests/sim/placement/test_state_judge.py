@@ -129,6 +129,22 @@ def test_a_datacenter_believes_in_its_lease_no_longer_than_it_lasts() -> None:
         judged.judge.serves(1)
 
 
+def test_a_lease_that_no_record_names_may_be_taken_again() -> None:
+    """Its datacenter did not learn that it had it, and no other could take anything over from it."""
+    judged, first = Judged(), bytes(16)
+    lease = encode(DatacenterLease(incarnation=first))
+    judged.committed(datacenter_key(1), 1, lease)
+    judged.committed(datacenter_key(1), 2, None)
+    judged.committed(datacenter_key(1), 3, lease)
+    judged.believed = first
+    judged.judge.serves(1)
+    judged.committed(b"\xff/actor/name", 1, encode(HomeRecord(actor_id=ACTOR, label=1, lease=first)))
+    judged.believed = None
+    judged.committed(datacenter_key(1), 4, None)
+    with pytest.raises(Violation, match="took"):
+        judged.committed(datacenter_key(1), 5, lease)
+
+
 def test_one_home_in_an_epoch() -> None:
     judged = Judged()
     judged.committed(b"\xff/home/name", 1, encode(HomeRecord(actor_id=ACTOR, label=1, epoch=1)))
