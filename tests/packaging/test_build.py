@@ -12,6 +12,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from epoxy.api.console import sources
+from epoxy.api.console.assets import STATIC
+
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 COMPILED: list[str] = PYPROJECT["tool"]["epoxy"]["compiled"]
@@ -32,6 +35,7 @@ EAGER = {
     "sum",
     "tuple",
 }
+STATIC_FILES = {path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file()}
 NO_COMPILER = "cc-that-is-nowhere"
 
 
@@ -133,6 +137,8 @@ def test_a_declined_compilation_makes_a_wheel_for_every_machine(copy: Path) -> N
     assert wheel.name.endswith("-py3-none-any.whl")
     names = ZipFile(wheel).namelist()
     assert {str(source(module).relative_to(ROOT / "src")) for module in COMPILED} <= set(names)
+    assert {name for name, _ in sources.files() if name.startswith("epoxy")} <= set(names), "for the playground"
+    assert {f"epoxy/api/console/static/{name}" for name in STATIC_FILES} <= set(names)
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
 

@@ -11,7 +11,7 @@ from epoxy.model.quorum import quorums
 from epoxy_sim.playground import chase
 from epoxy_sim.playground.actions import BadStep
 from epoxy_sim.playground.cards import proposal_words, vote_words
-from epoxy_sim.playground.rules import MUTANTS, RULES
+from epoxy_sim.playground.rules import FINDINGS, MUTANTS, RULES
 from epoxy_sim.playground.stories import STORIES
 from epoxy_sim.playground.table import MAX_STEPS, HandTable, Settings, play_on, replay
 from epoxy_sim.trace_format import NAMES, say
@@ -28,7 +28,7 @@ class Playground:
     def __init__(self) -> None:
         self._table = HandTable(Settings())
         self._asked: dict[str, Callable[[Request], object]] = {
-            "known": lambda _: {"rules": plain(RULES), "stories": plain(STORIES)},
+            "known": lambda _: {"rules": plain(RULES), "stories": plain(STORIES), "findings": FINDINGS},
             "run": self._run,
             "shrink": self._shrink,
             "open": self._open,

@@ -106,4 +106,21 @@ RULES = (
     ),
 )
 
+FINDINGS = {
+    "agreement": "Two replicas or clients have different values for the same version of a key.",
+    "second vote": "A replica voted twice in one round.",
+    "promise falls": "A replica took back a promise.",
+    "committed goes back": "A replica lost or changed what it had committed.",
+    "durable state lost": "What was on a replica's disk is not there after its restart.",
+    "two winners": "Two clients were told that the same version is their own.",
+    "took effect twice": "One write made two versions.",
+    "decisions overlap": "Two decisions claim the same version.",
+    "linearizability": "What clients were told cannot have happened in any order that fits the times.",
+    "optimistic read": "A local read showed what was never committed, or what should have been replaced.",
+    "liveness": "Nothing is broken any more, and yet a client gets no answer.",
+    "assertion": "An assertion in the production code failed.",
+    "alarm": "A replica raised its alarm: two values were decided for one instance.",
+}
+"""What the judge means, in words for the page."""
+
 MUTANTS = {rule.mutant: ALL_MUTANTS[rule.mutant] for rule in RULES}

@@ -12,7 +12,7 @@ from epoxy_sim.playground.chase import (
     shortest,
     trace_lines,
 )
-from epoxy_sim.playground.rules import RULES
+from epoxy_sim.playground.rules import FINDINGS, RULES
 
 MOST_SEEDS = 30
 
@@ -35,6 +35,8 @@ def test_every_rule_that_may_be_broken_is_caught_soon(rule: object) -> None:
     mutant, begin = rule.mutant, rule.begin  # type: ignore[attr-defined]
     results = (run_seed(seed, mutant=mutant) for seed in range(begin, begin + MOST_SEEDS))
     caught = next(result for result in results if result.failure is not None)
+    assert caught.failure is not None
+    assert caught.failure.rule in FINDINGS
     assert run_seed(caught.seed, workload=setup_of(None, mutant).workload).failure is None
 
 

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { Badge, Button, Notice, Section } from "../../lib/ui.js";
 import { Stopped } from "./engine.js";
-import { TraceView } from "./trace.js";
+import { Finding, TraceView } from "./trace.js";
 
 const MOST_SEEDS = 400;
 
@@ -15,7 +15,7 @@ function Verdict({ result }) {
   return html`<${Badge}>not tried<//>`;
 }
 
-export function RulesView({ engine, rules, link }) {
+export function RulesView({ engine, rules, findings, link }) {
   const [results, setResults] = useState({});
   const [shown, setShown] = useState(null);
   const [busy, setBusy] = useState("");
@@ -80,6 +80,11 @@ export function RulesView({ engine, rules, link }) {
     else engine.restart();
   };
 
+  // The result stands below all rules.
+  useEffect(() => {
+    if (shown) document.getElementById("pg-shown")?.scrollIntoView({ block: "start" });
+  }, [shown?.rule, Boolean(shown?.found)]);
+
   // A link names a rule, and the seed that shows what breaks without it.
   useEffect(() => {
     const rule = rules.find((each) => each.mutant === link[0]);
@@ -117,7 +122,7 @@ export function RulesView({ engine, rules, link }) {
     <//>
     ${shown
       ? html`<${Section} title=${`Without “${shown.rule.title}”`} id="pg-shown">
-          ${shown.found ? html`<${TraceView} found=${shown.found} />` : shown.result ? html`<${Notice} kind="bad"><strong>The judge, at seed ${shown.result.seed}: ${shown.result.failure.rule}.</strong>${" "}<span class="pg-detail">${shown.result.failure.detail}</span><//>` : html`<p class="muted">Running seeds…</p>`}
+          ${shown.found ? html`<${TraceView} found=${shown.found} findings=${findings} />` : shown.result ? html`<${Finding} failure=${shown.result.failure} findings=${findings} seed=${shown.result.seed} />` : html`<p class="muted">Running seeds…</p>`}
         <//>`
       : null}
   `;

@@ -17,7 +17,7 @@ const number = (text, fallback, most) => {
   return Number.isInteger(found) && found >= 0 && found <= most ? found : fallback;
 };
 
-export function SeedsView({ engine, link }) {
+export function SeedsView({ engine, findings, link }) {
   const [workload, setWorkload] = useState(WORKLOADS.some((each) => each.name === link[0]) ? link[0] : "per-key");
   const [first, setFirst] = useState(number(link[1], 0, 1_000_000_000));
   const [wanted, setWanted] = useState(number(link[2], 100, MOST_SEEDS));
@@ -90,6 +90,6 @@ export function SeedsView({ engine, link }) {
       ${sum && state === "idle" && !sum.failed ? html`<p class="pg-verdict"><strong>Held:</strong> in ${count(sum.runs)} runs the judge found nothing${sum.stopped ? ", until you stopped it" : ""}.</p>` : null}
       ${sum?.failed ? html`<p class="pg-verdict"><strong>Violated at seed ${sum.failed.seed}:</strong> ${sum.failed.failure.rule}.</p>` : null}
     </div>
-    ${shortest ? html`<${TraceView} found=${shortest} />` : null}
+    ${shortest ? html`<${TraceView} found=${shortest} findings=${findings} />` : null}
   <//>`;
 }

@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { Button, Field, Notice, Section } from "../../lib/ui.js";
 import { Stopped } from "./engine.js";
 import { Board } from "./board.js";
+import { Finding } from "./trace.js";
 
 const NO_RULE = "-";
 const SIZES = [3, 5];
@@ -22,9 +23,7 @@ function linkOf({ n, seed, mutant, steps }) {
 }
 
 function Told({ told }) {
-  if (told.length === 0) {
-    return html`<p class="muted">Nothing yet. Let two clients ask for the same name, at different replicas, and deliver the messages in any order.</p>`;
-  }
+  if (told.length === 0) return html`<p class="muted">No step yet.</p>`;
   return html`<div class="pg-history" role="region" aria-label="Steps so far, the newest first" tabindex="0">
     <ol class="pg-told" reversed>
       ${[...told].reverse().map(
@@ -50,7 +49,7 @@ function Stories({ stories, onOpen }) {
   </details>`;
 }
 
-export function StepsView({ engine, rules, stories, link }) {
+export function StepsView({ engine, rules, stories, findings, link }) {
   const [view, setView] = useState(null);
   const [error, setError] = useState(null);
   const [story, setStory] = useState(null);
@@ -134,12 +133,12 @@ export function StepsView({ engine, rules, stories, link }) {
         <${Button} disabled=${busy || !view.steps.length} onClick=${() => ask({ do: "back" })}>Step back<//>
         <${Button} disabled=${busy || !view.steps.length} onClick=${() => begin({})}>Begin anew<//>
         ${navigator.clipboard ? html`<${Button} onClick=${copy}>${copied ? "Copied" : "Copy link"}<//>` : null}
-        <span class="pg-clock" aria-label="virtual time">${view.ms.toFixed(1)} ms</span>
+        <span class="pg-clock">${view.ms.toFixed(1)} ms of virtual time</span>
       </div>
+      <p class="pg-newest" aria-live="polite">${newest ? newest.words.join(" ") : "Nothing has happened yet. Let two clients ask for the same name, at different replicas, and deliver the messages in any order."}</p>
     <//>
     ${error ? html`<${Notice} kind="bad">${error}<//>` : null}
-    ${view.failure ? html`<${Notice} kind="bad"><strong>The judge: ${view.failure.rule}.</strong>${" "}<span class="pg-detail">${view.failure.detail}</span> Step back to look at how it came to this.<//>` : null}
-    <p class="visually-hidden" aria-live="polite">${newest ? newest.words.join(" ") : ""}</p>
+    ${view.failure ? html`<${Finding} failure=${view.failure} findings=${findings} />` : null}
     <${Board} view=${view} step=${step} busy=${busy} messages=${messages} />
     <${Section} title="What happened"><${Told} told=${view.told} /><//>
   `;

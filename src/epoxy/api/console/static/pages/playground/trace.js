@@ -31,12 +31,18 @@ function Line({ line, lanes }) {
   </li>`;
 }
 
-export function TraceView({ found }) {
+// What the judge says, what that means, and what it has seen.
+export function Finding({ failure, findings, seed = null }) {
+  return html`<${Notice} kind="bad">
+    <strong>The judge${seed === null ? "" : `, at seed ${seed}`}: ${failure.rule}.</strong> ${findings[failure.rule] ?? ""}
+    <span class="pg-detail">${failure.detail}</span>
+  <//>`;
+}
+
+export function TraceView({ found, findings }) {
   const lanes = lanesOf(found.trace);
   return html`<div class="pg-trace" id="pg-trace" style=${{ "--lanes": lanes.length }}>
-    <${Notice} kind="bad">
-      <strong>The judge: ${found.failure.rule}.</strong>${" "}<span class="pg-detail">${found.failure.detail}</span>
-    <//>
+    <${Finding} failure=${found.failure} findings=${findings} />
     <h3>The shortest trace</h3>
     <p class="muted">
       Found in ${found.runs.toLocaleString("en")} runs, each with something left out${found.complete ? "; nothing more could be" : ""}. What is left of the plan:
