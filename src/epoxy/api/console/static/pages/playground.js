@@ -1,6 +1,7 @@
 // The protocol itself in the page: step through it by hand, break a rule, or run many seeds.
-import { html, useEffect, useState } from "../lib/html.js";
-import { Notice, Page, useStyles } from "../lib/ui.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { useJson } from "../lib/live.js";
+import { Button, Notice, Page, useStyles } from "../lib/ui.js";
 import { useEngine } from "./playground/engine.js";
 import { RulesView } from "./playground/rules.js";
 import { SeedsView } from "./playground/seeds.js";
@@ -12,16 +13,40 @@ const VIEWS = [
   { name: "seeds", title: "Many runs", view: SeedsView },
 ];
 
+const LOOK_AGAIN_MS = 3000;
+const MOST_RETRIES = 3;
+
+// A link that was cut in the middle of an escape is taken as it is.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function Tabs({ current }) {
   return html`<nav class="pg-tabs" aria-label="Parts of the playground">
     ${VIEWS.map(({ name, title }) => html`<a key=${name} href=${`#/playground/${name}`} aria-current=${name === current ? "true" : null}>${title}</a>`)}
   </nav>`;
 }
 
-function Stage({ stage, error }) {
+// After a failure the node is asked whether it is there: a page that was opened while it restarted goes on by itself.
+function useRetries(engine, stage) {
+  const retries = useRef(0);
+  const { at } = useJson(stage === "failed" && retries.current < MOST_RETRIES ? "/v2/console" : null, LOOK_AGAIN_MS);
+  useEffect(() => {
+    if (stage === "ready") retries.current = 0;
+    if (stage !== "failed" || at === null || retries.current >= MOST_RETRIES) return;
+    retries.current += 1;
+    engine.restart();
+  }, [stage, at]);
+}
+
+function Stage({ stage, error, onRetry }) {
   if (stage === "ready") return html`<p class="visually-hidden" role="status" id="pg-ready">Python is ready.</p>`;
   if (stage === "failed") {
-    return html`<${Notice} kind="bad">The playground could not be started: ${error}. It needs a browser with WebAssembly and module workers.<//>`;
+    return html`<${Notice} kind="bad">The playground could not be started: ${error}. It needs this node, and a browser with WebAssembly and module workers. <${Button} onClick=${onRetry}>Try again<//><//>`;
   }
   return html`<div class="pg-loading" role="status">
     <span class="pg-spinner" aria-hidden="true"></span>
@@ -32,19 +57,19 @@ function Stage({ stage, error }) {
 export default function PlaygroundPage({ args }) {
   useStyles("pages/playground.css");
   const { engine, stage, error } = useEngine();
+  useRetries(engine, stage);
   const [known, setKnown] = useState(null);
   useEffect(() => {
     if (stage === "ready" && !known) engine.ask({ do: "known" }).answer.then(setKnown, () => {});
   }, [stage]);
-  const [name, ...rest] = args;
-  const current = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
-  const link = rest.map(decodeURIComponent);
+  const current = VIEWS.find((view) => view.name === args[0]) ?? VIEWS[0];
+  const link = useMemo(() => args.slice(1).map(decoded), [args]);
   return html`<${Page}
     title="Playground"
     lead="The code of this node's replicas, its simulator and its judge run here, in your browser. Nothing that you do touches the cluster."
   >
     <${Tabs} current=${current.name} />
-    <${Stage} stage=${stage} error=${error} />
+    <${Stage} stage=${stage} error=${error} onRetry=${() => engine.restart()} />
     ${known && stage !== "failed" ? html`<${current.view} key=${current.name} engine=${engine} ...${known} link=${link} />` : null}
   <//>`;
 }

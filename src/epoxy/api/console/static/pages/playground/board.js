@@ -75,8 +75,8 @@ function Message({ message, step, blocked }) {
   </li>`;
 }
 
-export function Board({ view, step, busy, messages }) {
-  const blocked = busy || Boolean(view.failure);
+export function Board({ view, step, messages }) {
+  const blocked = Boolean(view.failure);
   return html`<div class="pg-board" style=${{ "--n": view.n }}>
     <div class="pg-replicas">
       ${view.replicas.map((replica, at) => html`<${Replica} key=${replica.name} replica=${replica} at=${at} step=${step} blocked=${blocked} />`)}

@@ -88,8 +88,8 @@ export function RulesView({ engine, rules, findings, link }) {
   // A link names a rule, and the seed that shows what breaks without it.
   useEffect(() => {
     const rule = rules.find((each) => each.mutant === link[0]);
-    if (rule) breakOne(rule, /^\d{1,9}$/.test(link[1] ?? "") ? Number(link[1]) : undefined);
-  }, []);
+    if (rule && busy === "") breakOne(rule, /^\d{1,9}$/.test(link[1] ?? "") ? Number(link[1]) : undefined);
+  }, [link]);
 
   const caught = Object.values(results).filter(({ state }) => state === "caught").length;
   return html`

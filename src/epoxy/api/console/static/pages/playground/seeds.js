@@ -18,9 +18,9 @@ const number = (text, fallback, most) => {
 };
 
 export function SeedsView({ engine, findings, link }) {
-  const [workload, setWorkload] = useState(WORKLOADS.some((each) => each.name === link[0]) ? link[0] : "per-key");
-  const [first, setFirst] = useState(number(link[1], 0, 1_000_000_000));
-  const [wanted, setWanted] = useState(number(link[2], 100, MOST_SEEDS));
+  const [workload, setWorkload] = useState("per-key");
+  const [first, setFirst] = useState(0);
+  const [wanted, setWanted] = useState(100);
   const [sum, setSum] = useState(null);
   const [state, setState] = useState("idle");
   const [error, setError] = useState(null);
@@ -28,6 +28,11 @@ export function SeedsView({ engine, findings, link }) {
   const running = useRef(null);
   const began = useRef(0);
   useEffect(() => () => running.current?.cancel(), []);
+  useEffect(() => {
+    if (WORKLOADS.some((each) => each.name === link[0])) setWorkload(link[0]);
+    if (link[1]) setFirst(number(link[1], 0, 1_000_000_000));
+    if (link[2]) setWanted(number(link[2], 100, MOST_SEEDS));
+  }, [link]);
 
   const run = async (event) => {
     event.preventDefault();

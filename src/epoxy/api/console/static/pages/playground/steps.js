@@ -54,23 +54,23 @@ export function StepsView({ engine, rules, stories, findings, link }) {
   const [error, setError] = useState(null);
   const [story, setStory] = useState(null);
   const [copied, setCopied] = useState(false);
-  const [busy, setBusy] = useState(false);
+  const busy = useRef(false);
   const messages = useRef(null);
-  const shown = useRef("");
 
+  // One step at a time: a second press of the same button is not a second step.
   const ask = async (request) => {
+    if (busy.current) return;
+    busy.current = true;
     setError(null);
     setCopied(false);
-    setBusy(true);
     try {
       const found = await engine.ask(request).answer;
-      shown.current = linkOf(found);
-      history.replaceState(null, "", shown.current);
+      history.replaceState(null, "", linkOf(found));
       setView(found);
     } catch (problem) {
       if (!(problem instanceof Stopped)) setError(problem.message);
     }
-    setBusy(false);
+    busy.current = false;
   };
   const open = ({ n, seed, mutant, steps }) => ask({ do: "open", n, seed, mutant, steps });
   const begin = (settings) => {
@@ -85,9 +85,9 @@ export function StepsView({ engine, rules, stories, findings, link }) {
 
   // A link that is opened, or pasted while the page is open.
   useEffect(() => {
-    if (link.length && location.hash === shown.current) return;
-    open(ofLink(link, rules)).catch(() => {});
-  }, [link.join("/")]);
+    setStory(null);
+    open(ofLink(link, rules));
+  }, [link]);
 
   // The button that was pressed is gone with its message: the keyboard goes on with the next one.
   useEffect(() => {
@@ -127,11 +127,11 @@ export function StepsView({ engine, rules, stories, findings, link }) {
       <${Stories} stories=${stories} onOpen=${tell} />
       ${story ? html`<${Notice}><strong>${story.title}.</strong> ${story.text}<//>` : null}
       <div class="actions" role="group" aria-label="Steps">
-        <${Button} id="pg-next" kind="primary" disabled=${busy || view.failure || !view.messages.length} onClick=${() => step(`d${view.messages[0].number}`)}>Deliver the oldest<//>
-        <${Button} disabled=${busy || view.failure || !view.messages.length} onClick=${() => ask({ do: "play on" })}>Deliver all<//>
-        <${Button} disabled=${busy || view.failure} onClick=${() => step("t")}>Let time pass<//>
-        <${Button} disabled=${busy || !view.steps.length} onClick=${() => ask({ do: "back" })}>Step back<//>
-        <${Button} disabled=${busy || !view.steps.length} onClick=${() => begin({})}>Begin anew<//>
+        <${Button} id="pg-next" kind="primary" disabled=${view.failure || !view.messages.length} onClick=${() => step(`d${view.messages[0].number}`)}>Deliver the oldest<//>
+        <${Button} disabled=${view.failure || !view.messages.length} onClick=${() => ask({ do: "play on" })}>Deliver all<//>
+        <${Button} disabled=${view.failure} onClick=${() => step("t")}>Let time pass<//>
+        <${Button} disabled=${!view.steps.length} onClick=${() => ask({ do: "back" })}>Step back<//>
+        <${Button} disabled=${!view.steps.length} onClick=${() => begin({})}>Begin anew<//>
         ${navigator.clipboard ? html`<${Button} onClick=${copy}>${copied ? "Copied" : "Copy link"}<//>` : null}
         <span class="pg-clock">${view.ms.toFixed(1)} ms of virtual time</span>
       </div>
@@ -139,7 +139,7 @@ export function StepsView({ engine, rules, stories, findings, link }) {
     <//>
     ${error ? html`<${Notice} kind="bad">${error}<//>` : null}
     ${view.failure ? html`<${Finding} failure=${view.failure} findings=${findings} />` : null}
-    <${Board} view=${view} step=${step} busy=${busy} messages=${messages} />
+    <${Board} view=${view} step=${step} messages=${messages} />
     <${Section} title="What happened"><${Told} told=${view.told} /><//>
   `;
 }
