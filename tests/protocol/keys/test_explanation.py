@@ -175,8 +175,8 @@ def test_an_owner_and_writes_that_wait() -> None:
     texts = told(view(1, fold, owner=2, waiting=5), view(2, fold, waiting=1), view(3, fold, owner=2))
     assert texts[1][1].startswith("3 writes that waited for each other were decided together: dc-2 took the key from")
     assert "from version 6 to 9 in one decision" in texts[1][1]
-    assert (texts[2][0], "dc-2 owns the key because several regions write it" in texts[2][1]) == ("info", True)
-    assert "dc-1 and dc-3 carry their writes there" in texts[2][1]
+    assert (texts[2][0], "dc-2 wrote the key last and owns it for now" in texts[2][1]) == ("info", True)
+    assert "dc-1 and dc-3 carry writes of their clients there" in texts[2][1]
     assert texts[3] == ("warn", "5 writes wait at dc-1 for the round that is under way.")
     assert texts[4] == ("warn", "1 write waits at dc-2 for the round that is under way.")
 

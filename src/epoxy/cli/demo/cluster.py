@@ -370,6 +370,7 @@ class DemoCluster:
             "auth": "tokens" if self.plan.auth else "open",
             "tokens": tokens.files(self.plan.folder) if self.plan.auth else {},
             "regions": [self._described(node) for node in self.nodes],
+            "may_add": [name for name in aws.REGIONS if name not in self.by_name],
             "links": [self._link_described(*pair) for pair in combinations(self.plan.names, 2)],
         }
 

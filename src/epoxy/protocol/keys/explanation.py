@@ -232,10 +232,10 @@ class _Reading:
         owners = sorted({held.owner for held in self._held.values() if held.owner})
         for owner in owners:
             carrying = [replica for replica, held in self._held.items() if held.owner == owner]
-            verb = "carries its writes" if len(carrying) == 1 else "carry their writes"
+            verb = "carries writes of its clients" if len(carrying) == 1 else "carry writes of their clients"
             text = (
-                f"{self._name(owner)} owns the key because several regions write it: {self._list(carrying)} {verb} "
-                "there, and they are decided together."
+                f"{self._name(owner)} wrote the key last and owns it for now: {self._list(carrying)} {verb} there, "
+                "where writes that meet are decided together."
             )
             yield Explanation(kind="info", text=text)
         for replica, held in self._held.items():
