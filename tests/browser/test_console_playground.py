@@ -26,8 +26,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleWorld]:
 
 
 class Playground(ConsolePage):
-    """A tab whose requests to other hosts are refused, and noted. Its first request for the worker's script fails, as it
-    does while a node restarts."""
+    """A tab whose requests to other hosts are refused, and noted. Its first request for the worker's script fails, as
+    it does while a node restarts."""
 
     def __init__(self, launched: Any, world: ConsoleWorld) -> None:
         super().__init__(launched, world, "#/plan")

@@ -1,6 +1,6 @@
 // The protocol itself in the page: step through it by hand, break a rule, or run many seeds.
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { useJson } from "../lib/live.js";
+import { getJson } from "../lib/api.js";
 import { Button, Notice, Page, useStyles } from "../lib/ui.js";
 import { useEngine } from "./playground/engine.js";
 import { RulesView } from "./playground/rules.js";
@@ -34,13 +34,23 @@ function Tabs({ current }) {
 // After a failure the node is asked whether it is there: a page that was opened while it restarted goes on by itself.
 function useRetries(engine, stage) {
   const retries = useRef(0);
-  const { at } = useJson(stage === "failed" && retries.current < MOST_RETRIES ? "/v2/console" : null, LOOK_AGAIN_MS);
   useEffect(() => {
     if (stage === "ready") retries.current = 0;
-    if (stage !== "failed" || at === null || retries.current >= MOST_RETRIES) return;
-    retries.current += 1;
-    engine.restart();
-  }, [stage, at]);
+    if (stage !== "failed" || retries.current >= MOST_RETRIES) return undefined;
+    const ended = new AbortController();
+    const look = async () => {
+      if (document.visibilityState === "hidden") return;
+      await getJson("/v2/console", { signal: ended.signal });
+      if (ended.signal.aborted) return;
+      retries.current += 1;
+      engine.restart();
+    };
+    const timer = setInterval(() => look().catch(() => {}), LOOK_AGAIN_MS);
+    return () => {
+      clearInterval(timer);
+      ended.abort();
+    };
+  }, [stage]);
 }
 
 function Stage({ stage, error, onRetry }) {
