@@ -97,6 +97,10 @@ vendor-console: setup ## renew the third-party files of the console from npm, wi
 pictures: setup browser ## take the pictures of docs/actors.md anew, in a real browser, while a region is killed
 	$(BIN)/python -m tests.browser.pictures
 
+.PHONY: console-pictures
+console-pictures: setup browser ## take the pictures of docs/console.md anew, in a real browser, of five regions with clients
+	$(BIN)/python -m tests.browser.console_pictures
+
 LIBRARIES_READY := $(VENV)/.libraries
 .PHONY: libraries
 libraries: $(LIBRARIES_READY) ## libraries that people point at a Redis, for Python and Node, for the tests that run them against nodes
@@ -236,6 +240,12 @@ bench-backup: setup ## back up KEYS (default 1000000) from three real nodes whil
 .PHONY: bench-access
 bench-access: setup fast ## what asking for tokens costs: an open cluster and one with tokens in alternating windows; 4 minutes
 	$(BIN)/python -m benchmarks.access_cost --python $(FAST_VENV)/bin/python $(ACCESS)
+
+# BEFORE takes the Python of a build without the feeds, to compare with.
+BEFORE ?=
+.PHONY: bench-console
+bench-console: setup fast ## what a visitor of the console costs commits, and what its feeds cost without one; 2 minutes
+	$(BIN)/python -m benchmarks.console_cost --python $(FAST_VENV)/bin/python --before "$(BEFORE)" $(CONSOLE)
 
 REVOCATIONS ?= 20
 .PHONY: bench-revocation

@@ -141,11 +141,16 @@ function Trends({ world, history }) {
   <//>`;
 }
 
+function brief(value) {
+  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+}
+
 function detail(member) {
   if (!member.reachable) return ["✕ not reachable"];
   const { floor_ms: floor, p50_ms: p50, commits_per_s: commits } = member.figures;
   if (member.age_s === null) return ["asking"];
-  const told = p50 === null ? `floor ${ms(floor)}` : `p50 ${ms(p50)} · floor ${ms(floor)}`;
+  if (floor === null) return ["no quorum within reach"];
+  const told = p50 === null ? `floor ${brief(floor)} ms` : `p50 ${brief(p50)} · floor ${brief(floor)} ms`;
   return commits > 0 ? [told, `${rate(commits)} commits`] : [told];
 }
 

@@ -4,6 +4,8 @@ const DETAIL = 12;
 const FONT = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 const PAD = 7;
 const GAP = 13;
+const CLEAR = 38;
+const STRANGE = 5; // As bad as so many points of arcs that are hidden.
 
 function overlaps(one, other) {
   return one.left < other.left + other.width && other.left < one.left + one.width && one.top < other.top + other.height && other.top < one.top + one.height;
@@ -24,6 +26,17 @@ function sized(lines, scale) {
   const heights = sizes.map((size) => size * 1.28);
   const baseline = (n) => pad * 0.7 + heights.slice(0, n).reduce((sum, each) => sum + each, 0) + sizes[n];
   return { sizes, pad, width, height: pad * 1.4 + heights.reduce((sum, each) => sum + each, 0), baseline };
+}
+
+// How many of these points of arcs a label would cover.
+function hidden(box, arcs) {
+  return arcs.filter(({ x, y }) => overlaps(box, { left: x - 2, top: y - 2, width: 4, height: 4 })).length;
+}
+
+// Other points so near that the label could be taken for theirs.
+function strangers(box, own, points) {
+  const away = ({ x, y }) => Math.hypot(Math.max(box.left - x, 0, x - box.left - box.width), Math.max(box.top - y, 0, y - box.top - box.height));
+  return points.filter((other) => other !== own && away(other) < CLEAR).length;
 }
 
 function candidates({ x, y }, { width, height }) {
@@ -49,9 +62,9 @@ export function placed(points, arcs, scale, width, height) {
       .map(([left, top]) => ({ left, top, width: box.width, height: box.height }))
       .filter((here) => here.left >= 2 && here.top >= 2 && here.left + here.width <= width - 2 && here.top + here.height <= height - 2)
       .filter((here) => !taken.some((other) => overlaps(here, other)))
-      .map((here) => ({ here, hides: arcs.filter((at) => overlaps(here, { left: at.x - 2, top: at.y - 2, width: 4, height: 4 })).length }));
+      .map((here) => ({ here, cost: hidden(here, arcs) + STRANGE * strangers(here, point, points) }));
     if (free.length === 0) continue;
-    const { here } = free.reduce((best, next) => (next.hides < best.hides ? next : best));
+    const { here } = free.reduce((best, next) => (next.cost < best.cost ? next : best));
     taken.push(here);
     found.push({ ...box, id: point.id, lines: point.lines, left: here.left, top: here.top });
   }
