@@ -124,7 +124,7 @@ function App() {
   const [asking, setAsking] = useState(false);
   const [refused, setRefused] = useState(false);
   const [hasToken, setHasToken] = useState(Boolean(token()));
-  const first = useRef(true);
+  const opened = useRef(name);
   useEffect(() => {
     const unauthorized = () => setRefused(true);
     const changed = () => {
@@ -139,8 +139,9 @@ function App() {
     };
   }, []);
   useEffect(() => {
-    if (first.current) first.current = false;
-    else document.getElementById("page-title")?.focus();
+    if (!Shown || opened.current === name) return;
+    opened.current = name;
+    document.getElementById("page-title")?.focus();
   }, [name, Boolean(Shown)]);
   return html`
     <a class="skip" href="#page-title" onClick=${(event) => { event.preventDefault(); document.getElementById("page-title")?.focus(); }}>To the page</a>
