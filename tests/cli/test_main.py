@@ -53,6 +53,9 @@ def test_a_bare_group_shows_its_help(words: list[str], capsys: pytest.CaptureFix
         ("sim mutants no-such", "unknown mutant 'no-such'."),
         ("sim exhaustive --n 2 --proposers 3", "3 proposers do not fit on 2 replicas"),
         ("sim as-described --mutant no-behind", "No such option"),
+        ("actor get \udcff k", "is not UTF-8"),
+        ("actor create room \udcff", "is not UTF-8"),
+        ("envoy list --pool \udcff", "is not UTF-8"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(words: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,9 +135,9 @@ class Words:
     def command(self) -> Command:
         """Sometimes too short, too long, or in lower case."""
         words, kind = self.spelled(self._dice.choice(SPELLED)), self._dice.random()
-        if kind < 0.02 and words[0] != b"BITCOUNT":
+        if kind < 0.02 and not words[0].startswith((b"BITCOUNT", b"EVAL")):
             words = words[:-1] or words
-        elif kind < 0.03 and words[0] != b"BITCOUNT":
+        elif kind < 0.03 and not words[0].startswith((b"BITCOUNT", b"EVAL")):
             words.append(b"more")
         elif kind < 0.1:
             words[0] = words[0].lower()

@@ -88,7 +88,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return reader_left()
+    except UnicodeEncodeError as error:
+        if not is_surrogate(error.object[error.start]):
+            raise
+        click.echo(f"epoxy: {error.object!r} is not UTF-8, which this has to be", err=True)
+        return click.UsageError.exit_code
     return status if isinstance(status, int) else 0
+
+
+def is_surrogate(character: str) -> bool:
+    """Python puts one in the place of a byte of an argument that is not UTF-8. Keys may have such bytes; what goes into
+    a query or into JSON may not."""
+    return "\ud800" <= character <= "\udfff"
 
 
 def reader_left() -> int:
