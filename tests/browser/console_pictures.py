@@ -1,45 +1,105 @@
-"""`make console-pictures`: the console's pages, taken of a real cluster while clients write to every region."""
+"""`make console-pictures`: the console's pages, taken of a demo in five regions with clients, workers and locks."""
 
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from epoxy import Client, Which
+from epoxy.envoy import Actor, Request, Worker
+from epoxy.model.errors import EpoxyError
+from epoxy.model.transactions import Add
+from epoxy.testing.actor_world import WorkerThread
 from tests.browser.chromium import chromium
 from tests.browser.console import ConsolePage, ConsoleWorld, console_running
-from tests.browser.test_console_world import Writer
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
 DESK = {"width": 1240, "height": 972}
+PHONE = {"width": 390, "height": 844}
 REGIONS = 5
-WRITERS = 2
-"""In each region: enough for figures everywhere, and little for a machine that runs five regions and a browser."""
+PAUSE_S = 0.1
+"""Between two writes of a region's client: enough for figures everywhere, and little for a machine that runs five
+regions and a browser."""
 
 SETTLED_MS = 12_000
 """What is shown is of the last seconds, and these should all be alike."""
 
+SHORT_MS = 4_000
+"""For pages whose figures are not of the last seconds."""
+
+
+class Room(Actor):
+    """Counts its visitors."""
+
+    async def on_request(self, request: Request) -> dict[str, Any]:
+        self.state["visits"] = self.state.get("visits", 0) + 1
+        return {"visits": self.state["visits"], "path": request.path}
+
+
+def write(url: str, region: str, over: threading.Event) -> None:
+    """Names, a counter, values that end, transfers and visits of rooms, over and over."""
+    client = Client(url)
+    number = 0
+    while not over.wait(PAUSE_S):
+        number += 1
+        try:
+            client.reserve(f"user/{region}-{number}", region)
+            if number % 5 == 0:
+                client.add("visits", 1)
+            if number % 7 == 0:
+                client.put(f"presence/{region}/{number % 4}", region, ttl=30)
+            if number % 9 == 0:
+                client.txn(then=[Add(key=b"acct/a", amount=-1), Add(key=b"acct/b", amount=1)])
+            if number % 11 == 0:
+                client.actors.fetch(Which(name="room", key=f"{region}-{number % 6}"), pool="rooms")
+        except EpoxyError:
+            continue  # A region was killed: one of the pictures is of that.
+    client.close()
+
 
 @contextmanager
-def written(world: ConsoleWorld) -> Iterator[None]:
-    writers = [Writer(world.url(name), f"user/{name}-{n}-") for name in world.regions for n in range(WRITERS)]
-    for writer in writers:
-        writer.start()
-    try:
+def busy(world: ConsoleWorld) -> Iterator[None]:
+    """A client in each region, and workers in three of them."""
+    over = threading.Event()
+    with ExitStack() as ended:
+        for region in world.regions[:3]:
+            worker = Worker(world.url(region), pool="rooms", key=f"worker-{region}")
+            worker.actor("room")(Room)
+            thread = WorkerThread(worker)
+            thread.start()
+            ended.callback(thread.stop)
+        for region in world.regions:
+            client = threading.Thread(target=write, args=(world.url(region), region, over))
+            client.start()
+            ended.callback(client.join)
+        ended.callback(over.set)
         yield
-    finally:
-        for writer in writers:
-            writer.end()
 
 
-def take(launched: Any, world: ConsoleWorld, place: str, file: str, scheme: str) -> None:
-    tab = ConsolePage(launched, world, place, viewport=DESK, color_scheme=scheme)
-    tab.wait("document.querySelectorAll('.world-map .label').length >= 3")
-    tab.page.wait_for_timeout(SETTLED_MS)
-    tab.page.screenshot(path=IMAGES / file)
+def take(
+    launched: Any, world: ConsoleWorld, place: str, name: str, *, settled_ms: int = SHORT_MS, **context: Any
+) -> None:
+    tab = ConsolePage(launched, world, place, **{"viewport": DESK, "color_scheme": "light", **context})
+    tab.page.wait_for_timeout(settled_ms)
+    tab.page.screenshot(path=IMAGES / f"console-{name}.png")
     assert tab.complaints == [], tab.complaints
     tab.close()
+
+
+def take_all(launched: Any, world: ConsoleWorld) -> None:
+    take(launched, world, "#/world", "world", settled_ms=SETTLED_MS)
+    take(launched, world, "#/world", "world-dark", settled_ms=SETTLED_MS, color_scheme="dark")
+    take(launched, world, "#/world", "world-phone", viewport=PHONE)
+    take(launched, world, "#/commits", "commits", settled_ms=SETTLED_MS, color_scheme="dark")
+    take(launched, world, f"#/key/user%2F{world.regions[0]}-1", "key")
+    for name in ("members", "transactions", "actors", "leases", "plan"):
+        take(launched, world, f"#/{name}", name)
+    take(launched, world, "#/playground", "playground", settled_ms=2 * SETTLED_MS)
+    world.order("kill", world.regions[2])
+    take(launched, world, "#/world", "region-lost", settled_ms=SETTLED_MS)
 
 
 def main() -> int:
@@ -47,11 +107,9 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         chromium() as launched,
         console_running(Path(folder) / "demo", regions=REGIONS, wan=True) as world,
-        written(world),
+        busy(world),
     ):
-        take(launched, world, "#/world", "console-world.png", "light")
-        take(launched, world, "#/world", "console-world-dark.png", "dark")
-        take(launched, world, "#/commits", "console-commits.png", "dark")
+        take_all(launched, world)
     for file in sorted(IMAGES.glob("console-*.png")):
         print(f"{file.relative_to(IMAGES.parents[1])}  {file.stat().st_size / 1024:.0f} KiB")
     return 0
