@@ -97,7 +97,7 @@ def test_split_votes() -> None:
 def test_a_promise_above_the_vote_is_a_slow_round() -> None:
     write = vote(proposal(1, b"a", home=1))
     (_, under_way, slow) = told(view(1, vote=write, promised=Ballot(2, 3)), view(2), view(3, promised=Ballot(2, 3)))
-    assert under_way == ("warn", "A write of 'a' from dc-1 is under way, with the votes of dc-1.")
+    assert under_way == ("warn", "A write of 'a' from dc-1 is under way, with the vote of dc-1.")
     assert slow[0] == "warn"
     assert slow[1].startswith("A slow round of dc-3 ((2,3), promised by dc-1 and dc-3)")
     assert "takes two round trips. Votes come next. Earlier votes alone decide nothing any more." in slow[1]
@@ -108,14 +108,14 @@ def test_votes_of_a_slow_round() -> None:
     ballot = Ballot(3, 2)
     write = vote(proposal(1, b"a"), ballot)
     (_, under_way, slow) = told(view(1, vote=write, promised=ballot), view(2, promised=ballot), view(3))
-    assert under_way[1] == "A write of 'a' from dc-1 is under way, with the votes of dc-1."
+    assert under_way[1] == "A write of 'a' from dc-1 is under way, with the vote of dc-1."
     assert "dc-1 voted in it; 2 votes decide." in slow[1]
 
 
 def test_votes_that_no_longer_matter() -> None:
     old = vote(proposal(2, b"a"))
     texts = [text for _, text in told(view(1, proposal(3)), view(2, proposal(3)), view(3, proposal(1), vote=old))]
-    assert "A vote at dc-3 is about an earlier version, and over." in texts
+    assert "A vote at dc-3 is about what was decided meanwhile, and over." in texts
     sealed = replace(THREE, epoch=4, sealed=2)
     texts = [text for _, text in told(view(1, vote=vote(proposal(1))), view(2), view(3), config=sealed)]
     assert texts[-1].startswith("A vote at dc-1 is of an epoch whose members have changed since")

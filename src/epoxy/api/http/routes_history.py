@@ -25,7 +25,7 @@ MAX_HISTORIES = 4
 """Under way at a time, for all clients."""
 
 MAX_LOOKED_AT = 20_000
-"""Rows of the changelog: about a second of a node that has nothing else to do."""
+"""Rows of the changelog: a sixth of a second, measured with values of 64 bytes."""
 
 FIRST_ROWS, MOST_ROWS = 16, 256
 BATCH_BYTES = 1 << 20

@@ -161,7 +161,7 @@ class _Reading:
             yield slow
         over = [replica for replica, held in self._held.items() if held.vote is not None and replica not in current]
         if over:
-            text = f"A vote at {self._list(over)} is about an earlier version, and over."
+            text = f"A vote at {self._list(over)} is about what was decided meanwhile, and over."
             yield Explanation(kind="info", text=text)
 
     def _is_current(self, held: Inspected) -> bool:
@@ -176,7 +176,8 @@ class _Reading:
         (voters,) = by_write.values()
         vote = votes[voters[0]]
         home, value, sizes = self._name(vote.proposal.home), shown(vote.proposal.value), self._config.quorums
-        head = f"A write of {value} from {home} is under way, with the votes of {self._list(voters)}"
+        votes_of = f"the {'vote' if len(voters) == 1 else 'votes'} of {self._list(voters)}"
+        head = f"A write of {value} from {home} is under way, with {votes_of}"
         if vote.ballot.is_classic or is_overtaken:
             return Explanation(kind="warn", text=f"{head}.")
         if len(voters) >= sizes.fast:

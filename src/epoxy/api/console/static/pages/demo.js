@@ -26,7 +26,7 @@ function Region({ region, links, busy, give, onRemove }) {
   const isPaused = region.condition === "paused";
   const isTouched = links.some((link) => link.between.includes(name) && (link.cut || link.added_ms));
   return html`<${Card} title=${name}>
-    <p><${Badge} kind=${KINDS[region.condition] ?? "info"}>${region.condition}<//> <span class="muted">${isRunning ? `process ${region.pid}` : "no process"}</span></p>
+    <p><${Badge} kind=${KINDS[region.condition] ?? "info"}>${region.condition}<//> <span class="muted">${isRunning ? html`process ${region.pid}, <a href=${`${region.http}/ui#/world`}>its console</a>` : "no process"}</span></p>
     <p>A client of it ${region.can}.</p>
     <div class="actions">
       ${isRunning
