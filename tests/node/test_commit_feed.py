@@ -35,6 +35,10 @@ def test_pages_and_changes_go_on_where_they_ended() -> None:
     first = world.node.changes(None, 2)
     rest = world.node.changes(first[-1][0], 10)
     assert [row.key for _, row in first + rest] == [b"b/2", b"a", b"b/1", b"c", b"b/3"]
+    newest = world.node.newest_changes(None, 2)
+    older = world.node.newest_changes(newest[-1][0], 10)
+    assert [row.key for _, row in newest + older] == [b"b/3", b"c", b"b/1", b"a", b"b/2"]
+    assert world.node.newest_changes(older[-1][0], 10) == []
 
 
 def held(world: World, key: bytes, value: bytes | None, *, mutable: bool = True) -> None:

@@ -124,7 +124,16 @@ def test_status_members_inspect_and_metrics(nodes: list[Served]) -> None:
         "http://node-2",
         "http://node-3",
     ]
-    views = nodes[0].ask("GET", "/v2/inspect/seen").json()["replicas"]
+    inspection = nodes[0].ask("GET", "/v2/inspect/seen").json()
+    views = inspection["replicas"]
+    assert [each["kind"] for each in inspection["explanation"]] == ["good"]
+    nodes[0].ask("PUT", "/v2/kv/ending?mode=put&ttl=600000", b"v")
+    ending = nodes[0].ask("GET", "/v2/inspect/ending").json()
+    assert 0 < ending["replicas"][0]["remaining"] <= 600_000
+    assert [view["remaining"] for view in ending["replicas"][1:]] == [None, None], "the others count for themselves"
+    assert "given at version 1" in ending["explanation"][-1]["text"]
+    history = nodes[0].ask("GET", "/v2/history/seen").json()
+    assert [(row["version"], row["writer"]) for row in history["changes"]] == [(1, "region-1")]
     assert [(view["id"], view["held"]["committed"]["value"]) for view in views] == [
         (1, "dg=="),
         (2, "dg=="),
