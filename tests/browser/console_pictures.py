@@ -6,8 +6,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from benchmarks.failover_cluster import ElectCluster
+from benchmarks.failover_cluster import running as running_elect
 from epoxy import Client, Which
 from epoxy.envoy import Actor, Request, Worker
 from epoxy.model.errors import EpoxyError
@@ -15,6 +17,11 @@ from epoxy.model.transactions import Add
 from epoxy.testing.actor_world import WorkerThread
 from tests.browser.chromium import chromium
 from tests.browser.console import ConsolePage, ConsoleWorld, console_running
+from tests.browser.test_console_demo import DemoWorld
+from tests.browser.test_console_elect import setting
+from tests.end_to_end.test_demo import running as running_demo
+from tests.end_to_end.world import draw_port_base
+from tools.programs import redis_server
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
 DESK = {"width": 1240, "height": 972}
@@ -102,14 +109,32 @@ def take_all(launched: Any, world: ConsoleWorld) -> None:
     take(launched, world, "#/world", "region-lost", settled_ms=SETTLED_MS)
 
 
+def take_demo(launched: Any) -> None:
+    """The panel belongs to the process of `epoxy demo`."""
+    with running_demo("--port-base", str(draw_port_base())) as demo:
+        world = cast(ConsoleWorld, DemoWorld(demo))
+        tab = ConsolePage(launched, world, "#/demo", viewport=DESK, color_scheme="light")
+        tab.page.get_by_label("For the name").fill("user/ada")
+        tab.page.get_by_role("button", name="Race", exact=True).click()
+        tab.wait_text("has user/ada, in the whole world and for ever.")
+        tab.page.screenshot(path=IMAGES / "console-demo.png")
+        tab.close()
+
+
+def take_elect(launched: Any, folder: Path) -> None:
+    elect_cluster = ElectCluster(folder / "elect", redis_server())
+    with running_elect(elect_cluster) as elect, console_running(folder / "demo", settings=setting(elect)) as world:
+        elect.primary()
+        take(launched, world, "#/elect", "elect")
+
+
 def main() -> int:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        chromium() as launched,
-        console_running(Path(folder) / "demo", regions=REGIONS, wan=True) as world,
-        busy(world),
-    ):
-        take_all(launched, world)
+    with tempfile.TemporaryDirectory() as scratch, chromium() as launched:
+        folder = Path(scratch)
+        with console_running(folder / "world", regions=REGIONS, wan=True) as world, busy(world):
+            take_all(launched, world)
+        take_demo(launched)
+        take_elect(launched, folder)
     for file in sorted(IMAGES.glob("console-*.png")):
         print(f"{file.relative_to(IMAGES.parents[1])}  {file.stat().st_size / 1024:.0f} KiB")
     return 0
