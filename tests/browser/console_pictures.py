@@ -117,7 +117,7 @@ def take_demo(launched: Any) -> None:
         tab.page.get_by_label("For the name").fill("user/ada")
         tab.page.get_by_role("button", name="Race", exact=True).click()
         tab.wait_text("has user/ada, in the whole world and for ever.")
-        tab.page.screenshot(path=IMAGES / "console-demo.png")
+        tab.page.screenshot(path=IMAGES / "console-demo.png", full_page=True)
         tab.close()
 
 
