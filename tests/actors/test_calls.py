@@ -225,6 +225,20 @@ def test_what_no_actor_takes_in_time_was_definitely_not_done() -> None:
     assert refused_and_never_run(Node()) == [unseen]
 
 
+def test_what_an_actor_has_no_room_for_is_refused_at_once() -> None:
+    """The client waited for 15 s for the next actor to take it."""
+    node = Node()
+    whole, piecewise = node.open(POST, b"", fin=True), node.open(POST)
+    asked, opened = node.give()
+    assert isinstance(asked, ActorRequest)
+    assert isinstance(opened, Opened)
+    node.calls.heard(ALICE, Response(request_id=asked.request_id, body=b"full", refused=True, busy=True))
+    node.calls.heard(ALICE, Reset(stream=opened.stream, reason="full", refused=True, busy=True))
+    for client in (whole, piecewise):
+        assert client.take()[-1] == OwnerUnavailable(reason="full; it did not see the request")
+    assert len(node.calls) == 0
+
+
 def test_planted_a_refusal_that_counts_as_unknown_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget(self: Calls, call: ActorCall, refusal: Response | Reset) -> None:
         del refusal

@@ -269,14 +269,15 @@ class Calls:
         call.stream.heard(replace(message, stream=0))
 
     def _given_back(self, call: ActorCall, refusal: Response | Reset) -> None:
-        """Its actor's code did not see it: the next one to run gets it, if it comes in time."""
+        """Its actor's code did not see it: the next one to run gets it, if it comes in time. If too much waits for the
+        actor, the client is told at once, and not after a wait that may end the same way."""
         told = refusal.body.decode(errors="replace") if isinstance(refusal, Response) else refusal.reason
         if call.began or call.is_known or call.envoy is None:
             self._break_off(call, told)
             return
         call.refused_by, call.envoy = (call.envoy, call.generation), None
         call.refusal = f"{told}; it did not see the request"
-        if self._clock.now_ms() - call.since_ms >= START_MS or self._closed is not None:
+        if refusal.busy or self._clock.now_ms() - call.since_ms >= START_MS or self._closed is not None:
             self._end(call, OwnerUnavailable(reason=call.refusal))
             return
         self._unsent.setdefault(call.actor_id, []).append(call.number)

@@ -53,7 +53,8 @@ Told = Callable[[Located], None]
 
 
 class HomeChanges:
-    """`members`: the labels of the datacenters of the cluster. `distance` orders them, nearest first."""
+    """`members`: the labels of the datacenters of the cluster. `distance` orders them, nearest first; `datacenter` is
+    the name of one, for people."""
 
     def __init__(
         self, keys: KeyEngine, store: Store, lease: HomeLease, hosting: Hosting, dice: Dice, label: int
@@ -67,6 +68,7 @@ class HomeChanges:
         self.label = label
         self.members: Callable[[], Iterable[int]] = tuple
         self.distance: Callable[[int], float] = float
+        self.datacenter: Callable[[int], str] = lambda label: f"datacenter {label}"
         self.taken_over = 0
         """Actors whose home was gone, and is here now."""
         self._changing: dict[ActorName, list[Callable[[], None]]] = {}
@@ -200,7 +202,7 @@ class HomeChange:
     def _theirs(self, home: KnownHome, lease: DatacenterLease | None, known: bool) -> None:
         record = home.record
         if not known:
-            reason = f"datacenter {record.label}, the actor's home, may be gone, and too few others answer to tell"
+            reason = f"{self._named(record)}, the actor's home, may be gone, and too few others answer to tell"
             self._told(OwnerUnavailable(reason=reason))
         elif lease is not None:
             # In force, or that datacenter is back under another one: then it is the first to take the name again.
@@ -213,7 +215,9 @@ class HomeChange:
         record = home.record
         if not record.alive or is_legacy(record):
             if self._ensure is None:
-                self._told(Missing() if not record.alive else OwnerUnavailable(reason=unknown_pool(record), final=True))
+                self._told(
+                    Missing() if not record.alive else OwnerUnavailable(reason=self._unknown_pool(record), final=True)
+                )
             else:
                 self._make_anew(home, self._ensure)
             return
@@ -223,8 +227,14 @@ class HomeChange:
         elif place is not None:
             self._told(HomeThere(label=place))
         else:
-            reason = f"datacenter {record.label}, the actor's home, is gone, and no other has workers of its pool"
+            reason = f"{self._named(record)}, the actor's home, is gone, and no other has workers of its pool"
             self._told(OwnerUnavailable(reason=f"{reason}, {record.pool!r}", final=True))
+
+    def _unknown_pool(self, record: HomeRecord) -> str:
+        return f"{self._named(record)}, the actor's home, is gone; create the actor again, in a pool that has workers"
+
+    def _named(self, record: HomeRecord) -> str:
+        return self._changes.datacenter(record.label)
 
     # The record names this datacenter, or none that lives
 
@@ -356,7 +366,3 @@ def note_end(actor_id: bytes, lease: bytes, tx: Transaction) -> None:
 def is_legacy(record: HomeRecord) -> bool:
     """A reservation of an earlier version: an id, and neither lease nor pool."""
     return record.epoch == 0 and not record.lease
-
-
-def unknown_pool(record: HomeRecord) -> str:
-    return f"datacenter {record.label}, the actor's home, is gone; create the actor again, in a pool that has workers"

@@ -207,9 +207,11 @@ class ActorService:
             elif verdict is not None:
                 answered(verdict)
             elif isinstance(question, GetActor):
-                answered(OwnerUnavailable(reason=f"datacenter {label}, the actor's home, does not answer"))
+                answered(
+                    OwnerUnavailable(reason=f"{self.changes.datacenter(label)}, the actor's home, does not answer")
+                )
             else:
-                answered(Unknown(reason=f"datacenter {label}, the actor's home, did not answer"))
+                answered(Unknown(reason=f"{self.changes.datacenter(label)}, the actor's home, did not answer"))
 
         self._others.ask(label, question, heard, asked.stream)
 
@@ -218,12 +220,13 @@ class ActorService:
         if asked.hops < MAX_HOPS and (not gone.sent or may_be_repeated(asked.question)):
             self._ask(asked)
         else:
-            reason = f"datacenter {label}, the actor's home, was lost before it answered"
+            reason = f"{self.changes.datacenter(label)}, the actor's home, was lost before it answered"
             asked.answered(Unknown(reason=reason) if gone.sent else OwnerUnavailable(reason=reason))
 
     def _follow(self, said: Elsewhere, by: int, asked: Asked, name: ActorName | None) -> None:
         if asked.hops >= MAX_HOPS or said.label == by:
-            reason = f"datacenter {by} says that {said.label} is the actor's home; try again"
+            named = self.changes.datacenter
+            reason = f"{named(by)} says that {named(said.label)} is the actor's home; try again"
             asked.answered(OwnerUnavailable(reason=reason))
             return
         if name is not None and said.epoch:
@@ -338,13 +341,13 @@ class ActorService:
             changes.release(name, actor, to, released)
 
     def _objection(self, actor: ActorEntry, to: int) -> str | None:
-        lease = self.changes.leases.known(to)
+        lease, there = self.changes.leases.known(to), self.changes.datacenter(to)
         if actor.local:
             return "the actor keeps its state in its datacenter alone (storage 'local'), and cannot move"
         if lease is None:
-            return f"datacenter {to} hosts no actors now: it is no member, or has no worker connected"
+            return f"{there} hosts no actors now: it is no member, or has no worker connected"
         if (actor.name.namespace, actor.pool) not in lease.pools:
-            return f"no worker of pool {actor.pool!r} of namespace {actor.name.namespace!r} is in datacenter {to}"
+            return f"no worker of pool {actor.pool!r} of namespace {actor.name.namespace!r} is in {there}"
         return None
 
     def _hand_over(self, name: ActorName, home: KnownHome, asked: Asked) -> None:

@@ -73,12 +73,14 @@ class Goodbye(Struct, frozen=True, kw_only=True, tag="goodbye"):
 
 
 class Response(Struct, frozen=True, kw_only=True, tag="response"):
-    """An actor's response. `error`: it failed; the body has the message. `refused`: its code never saw the request."""
+    """An actor's response. `error`: it failed; the body has the message. `refused`: its code never saw the request.
+    `busy`: because too much waits for the actor, so that to give it again would not help."""
 
     request_id: int
     body: bytes = b""
     error: bool = False
     refused: bool = False
+    busy: bool = False
     status: int = 200
     headers: Headers = ()
 

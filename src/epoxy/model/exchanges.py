@@ -86,12 +86,13 @@ class Credit(Struct, frozen=True, kw_only=True, tag="credit"):
 
 class Reset(Struct, frozen=True, kw_only=True, tag="reset", omit_defaults=True):
     """The stream ends at once, in both directions. `refused`: the actor's code never saw the request, which may be
-    given again. `code`: of a WebSocket's close frame."""
+    given again, unless the actor is `busy`. `code`: of a WebSocket's close frame."""
 
     stream: int
     reason: str = ""
     refused: bool = False
     code: int = 0
+    busy: bool = False
 
 
 class HeldSocket(Struct, frozen=True, kw_only=True, omit_defaults=True):

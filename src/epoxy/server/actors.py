@@ -79,12 +79,13 @@ class ActorSystem:
         self._changes = HomeChanges(node, store, self._lease, self._hosting, dice, node.me)
         self._changes.members = lambda: [info.id for info in node.replica.config.replicas]
         self._changes.distance = self._distance
+        self._changes.datacenter = node.datacenter_of
         metrics.include(HomeMetrics(self._changes))
         self._actors = ActorService(self._changes, self._relay)
         self._orphans = Orphans(self._changes, node, clock, self._names, self._actors.settle)
         self._endpoint = RelayEndpoint(self._actors, authenticator)
         self._asks = Asks(self._actors)
-        self._routes = ActorRoutes(self._actors, node.settings.datacenter_of)
+        self._routes = ActorRoutes(self._actors, node.datacenter_of)
 
     def routes(self) -> list[Route]:
         connect = Route(

@@ -254,7 +254,7 @@ def test_what_is_wrong_is_told() -> None:
             assert asked.head.method == "HEAD"
             await worker.say(Head(stream=asked.request_id, status=200))
             status, headers = await client.head()
-            assert (status, headers["content-length"]) == (200, "0")
+            assert (status, "content-length" in headers) == (200, False), "GET would get it in pieces"
             await worker.next(Reset)
             client.send("HEAD", AT)
             asked = await worker.next(ActorRequest)

@@ -22,6 +22,7 @@ from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Worker, WorkerRefused
 from epoxy.model.actors import ActorName
 from epoxy.model.errors import Unavailable
+from epoxy.model.exchanges import RequestHead
 from epoxy.model.writes import ConsensusFailed
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
@@ -54,9 +55,8 @@ class Place(Keys):
         self.values, self.mutable = world, mutable
         self.driver = self
         self.links = SimpleNamespace(rtt_ms=lambda _: 1.0, reachable=lambda _: True)
-        self.settings = SimpleNamespace(
-            node=SimpleNamespace(datacenter=f"dc-{label}"), datacenter_of=lambda label: f"dc-{label}"
-        )
+        self.settings = SimpleNamespace(node=SimpleNamespace(datacenter=f"dc-{label}"))
+        self.datacenter_of = "dc-{}".format
         self.replica = SimpleNamespace(config=SimpleNamespace(replicas=[]))
         self.metrics = Metrics()
         clock = LoopClock(asyncio.get_running_loop())
@@ -474,10 +474,28 @@ def test_the_blocking_client_and_the_command_line() -> None:
         (Destroy(target="01" * 19), "asking again is safe: an id is never given to another actor"),
         (Destroy(target=ActorName("n", "room", "x")), "may end the next actor of the name; ask by id"),
         (CallActor(target=ActorName("n", "room", "x"), body=b""), "asking again may do it twice"),
+        (
+            CallActor(target=ActorName("n", "room", "x"), body=b"", head=RequestHead(idempotency_key="order-7")),
+            "asking again with the same idempotency key is safe",
+        ),
+        (
+            CallActor(target=ActorName("n", "room", "x"), body=b"", head=RequestHead(method="GET")),
+            "asking again may do it twice",
+        ),
     ],
 )
 def test_an_unknown_outcome_says_what_asking_again_does(question: Question, words: str) -> None:
     assert what_next(question).endswith(words)
+
+
+def test_errors_name_datacenters_as_people_do() -> None:
+    async def story() -> None:
+        async with places(2) as (here, there), working(here.url, "w", pool="chat"), AsyncClient(here.url) as client:
+            await client.actors.get_or_create("room", "lobby", pool="chat")
+            with pytest.raises(Unavailable, match="dc-2 hosts no actors now"):
+                await client.actors.move(Which(name="room", key="lobby"), there.settings.node.datacenter)
+
+    run(story())
 
 
 def test_a_request_for_which_no_actor_could_be_made_did_not_run() -> None:

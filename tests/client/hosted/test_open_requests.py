@@ -97,9 +97,9 @@ def test_more_than_fit_the_mailbox_are_refused_unseen() -> None:
         stage = Stage(Echo)
         for number in range(MAX_QUEUED + 2):
             stage.ask(number)
-        assert [(each.request_id, each.refused) for each in stage.responses] == [
-            (MAX_QUEUED, True),
-            (MAX_QUEUED + 1, True),
+        assert [(each.request_id, each.refused, each.busy) for each in stage.responses] == [
+            (MAX_QUEUED, True, True),
+            (MAX_QUEUED + 1, True, True),
         ]
 
     play(story)

@@ -171,7 +171,7 @@ class HttpStream:
                 self._tell(Reset(stream=0, reason="an answer without a body"))
             # The server sends no body to HEAD, nor with these statuses; its length is told where it is known.
             body = head.body if head.fin else b""
-            self._call.answer(head.status, body, content_type=content_type, headers=headers)
+            self._call.answer(head.status, body, content_type=content_type, headers=headers, length_known=head.fin)
             return
         self._out = self._call.stream(content_type, headers, status=head.status)
         self._out.on_drain(self._give_credit)

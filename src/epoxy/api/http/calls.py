@@ -91,8 +91,11 @@ class ApiCall:
         lasting: tuple[bytes, ...] = (),
         code: str = "",
         definite: bool = True,
+        length_known: bool = True,
     ) -> None:
-        self.exchange.respond(status, body, content_type=content_type, headers=headers, lasting=lasting)
+        self.exchange.respond(
+            status, body, content_type=content_type, headers=headers, lasting=lasting, length_known=length_known
+        )
         self._count(status)
         if self.on_answer is not None:
             self.on_answer(status, code, definite)

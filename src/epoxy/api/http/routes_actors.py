@@ -367,6 +367,8 @@ def what_next(question: Question) -> str:
             return "asking again is safe: an id is never given to another actor"
         case Destroy():
             return "it may be done yet, and asking again by name may end the next actor of the name; ask by id"
+        case ActorCall(head=head) if head is not None and head.idempotency_key:
+            return "the actor may have carried it out; asking again with the same idempotency key is safe"
         case ActorCall():
             return "the actor may have carried it out, and asking again may do it twice"
         case _:

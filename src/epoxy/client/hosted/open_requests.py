@@ -70,7 +70,7 @@ class OpenRequests:
         gather = message.fin or declared_bytes(message.head) <= MAX_REQUEST_BYTES
         if gather and sum(each.parked for each in self._open.values()) >= MAX_GATHERED:
             reason = f"{MAX_GATHERED} bodies are being received for this actor already"
-            self._link.send(Reset(stream=stream, reason=reason, refused=True))
+            self._link.send(Reset(stream=stream, reason=reason, refused=True, busy=True))
             return
         buffer = BodyBuffer(credit, lambda: self._grew(request), gather=gather)
         request = Request(stream, b"", self._answered, head=message.head, buffer=buffer, streamed=True)
@@ -131,7 +131,7 @@ class OpenRequests:
         if self._actor_id in request.head.chain:
             request.refuse("the actor would wait for itself: it is among those whose calls led here")
         elif self._mailbox.is_full:
-            request.refuse(f"{MAX_QUEUED} requests wait for this actor already, or 16 MiB of them")
+            request.refuse(f"{MAX_QUEUED} requests wait for this actor already, or 16 MiB of them", busy=True)
         elif kept is not None:
             answer = answer_of(kept)
             request.answer = answer
@@ -164,10 +164,11 @@ class OpenRequests:
             return
         number, send = request.number, self._link.send
         if isinstance(answer, FailedAnswer) and request.streamed:
-            send(Reset(stream=number, reason=answer.reason, refused=answer.refused))
+            send(Reset(stream=number, reason=answer.reason, refused=answer.refused, busy=answer.busy))
         elif isinstance(answer, FailedAnswer):
             reason = answer.reason.encode(errors="replace")
-            send(Responded(request_id=number, body=reason, error=True, refused=answer.refused))
+            refused, busy = answer.refused, answer.busy
+            send(Responded(request_id=number, body=reason, error=True, refused=refused, busy=busy))
         elif answer.content is not None or len(answer.body) > MAX_REQUEST_BYTES:
             self._begin_stream(request, answer)
             return

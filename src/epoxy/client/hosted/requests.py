@@ -72,13 +72,14 @@ class Response:
 
 
 class FailedAnswer:
-    """In place of an answer. `refused`: the code never saw the request."""
+    """In place of an answer. `refused`: the code never saw the request. `busy`: because too much waits for it."""
 
-    __slots__ = ("reason", "refused")
+    __slots__ = ("busy", "reason", "refused")
 
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
+    def __init__(self, reason: str, *, refused: bool = False, busy: bool = False) -> None:
         self.reason = reason
         self.refused = refused
+        self.busy = busy
 
 
 Answer = Response | FailedAnswer
@@ -228,9 +229,9 @@ class Request:
         """The code saw the request: what it did about it is not known to the client."""
         self._give(FailedAnswer(reason))
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, *, busy: bool = False) -> None:
         """The code never saw it."""
-        self._give(FailedAnswer(reason, refused=True))
+        self._give(FailedAnswer(reason, refused=True, busy=busy))
 
     def grew(self) -> None:
         """There is more of its body."""

@@ -121,9 +121,11 @@ class Exchange:
         content_type: bytes = b"application/octet-stream",
         headers: Headers = (),
         lasting: tuple[bytes, ...] = (),
+        length_known: bool = True,
     ) -> None:
         """`lasting`, if not empty: the answer can never change, and may be cached for ever, for clients without a
-        page's origin. This one may have cached answers for all addresses that begin like one of these."""
+        page's origin. This one may have cached answers for all addresses that begin like one of these. `length_known`
+        is false only in an answer to HEAD: the one to GET would come in pieces."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if (connection := self._connection) is None:
@@ -136,9 +138,10 @@ class Exchange:
             status, content_type, headers, lasting = 503, response.JSON, (), ()
             body = response.problem("busy", UNREAD)
             connection.stall()
-        framing = b"" if status in response.WITHOUT_BODY else response.length(len(body))
+        silent = status in response.WITHOUT_BODY or not length_known
+        framing = b"" if silent else response.length(len(body))
         start = response.head(status, content_type, headers, framing=framing, close=self.close)
-        silent = not framing or self.request.method == "HEAD"
+        silent = silent or self.request.method == "HEAD"
         self._pieces = [start] if silent else [start, body]
         self.unsent = len(start) if silent else len(start) + len(body)
         connection.count_unsent(self.unsent)

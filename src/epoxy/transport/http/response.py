@@ -19,7 +19,6 @@ WITHOUT_BODY = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
 def head(status: int, content_type: bytes, headers: Headers, *, framing: bytes, close: bool) -> bytes:
     """Everything up to the body. `framing`: the header line that says where the body ends."""
     line = STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-    line = STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
     parts = [line, b"content-type: ", content_type, b"\r\n", framing]
     for name, value in headers:
         # A value taken from a request must not be able to add header lines.
