@@ -71,6 +71,11 @@ class Calls:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def streams(self) -> int:
+        """Requests whose answers have begun and come in pieces."""
+        return sum(call.began and not call.is_socket for call in self._open.values())
+
     # Of clients
 
     def begin(self, actor_id: bytes, asked: CallActor, heard: Heard, stream: StreamEnd | None = None) -> int | None:

@@ -100,13 +100,17 @@ def list_actors(name: str | None, limit: int, after: str | None, namespace: str,
 @which_arguments
 @click.argument("body", type=target.Argument(stdin=True))
 @click.option("--pool", help="Create the actor in this pool if it does not exist.")
-@target.url_option
-@target.timeout_option
-def request(which: Which, body: bytes, pool: str | None, urls: list[str], timeout: float) -> None:
-    """Send BODY (`-`: stdin) to the actor NAME/KEY and print its answer."""
-    with target.NodeCall(urls=urls, timeout=timeout).client(writes=True) as client:
+@target.call_options
+def request(which: Which, body: bytes, pool: str | None, call: target.NodeCall) -> None:
+    """Send BODY (`-`: stdin) to the actor NAME/KEY and print its answer. With --json it is exact in `value_base64`,
+    and in `value`, if it is text."""
+    with call.client(writes=True) as client:
         answer = client.actors.request(which, body, pool=pool)
-    click.echo(answer, nl=False)
+    if call.as_json:
+        named = {"namespace": which.namespace, "name": which.name, "key": which.key}
+        output.emit_json(named | target.value_json(answer))
+    else:
+        click.echo(answer, nl=False)
 
 
 @actor.command(context_settings=SETTINGS, short_help="Destroy an actor.")

@@ -15,7 +15,7 @@ from epoxy.actors.hosting import Hosting
 from epoxy.actors.orphans import Orphans
 from epoxy.actors.service import ActorService
 from epoxy.actors.streams import CLOSE_MOVED
-from epoxy.api.home_metrics import HomeMetrics
+from epoxy.api.home_metrics import ActorCallMetrics, HomeMetrics
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.envoy_session import EnvoySession
 from epoxy.api.http.relay import LinkRelay, RelayEndpoint
@@ -86,6 +86,7 @@ class ActorSystem:
         self._endpoint = RelayEndpoint(self._actors, authenticator)
         self._asks = Asks(self._actors)
         self._routes = ActorRoutes(self._actors, node.datacenter_of)
+        metrics.include(ActorCallMetrics(self._hosting.calls, lambda: self._routes.paths.sockets))
 
     def routes(self) -> list[Route]:
         connect = Route(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -444,6 +445,9 @@ def test_the_blocking_client_and_the_command_line() -> None:
         assert "created: room/second is starting" in made.output
         assert type_in(url, "actor", "create", "room", "second", "--new").exit_code == 3
         assert type_in(url, "actor", "request", "room", "second", "hey").output == "second on w in dc-1: hey"
+        told = json.loads(type_in(url, "actor", "request", "room", "second", "hey", "--json").output)
+        assert (told["name"], told["key"], told["value"]) == ("room", "second", "second on w in dc-1: hey")
+        assert b64decode(told["value_base64"]) == told["value"].encode()
         assert "running" in type_in(url, "actor", "get", "room", "second").output
         assert json.loads(type_in(url, "actor", "get", "room", "second", "--json").output)["state"] == "running"
         listed = type_in(url, "actor", "list").output
