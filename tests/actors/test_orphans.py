@@ -3,7 +3,8 @@
 import pytest
 
 from epoxy.actors import orphans
-from epoxy.actors.orphans import Orphans, name_in
+from epoxy.actors.messages import GetActor
+from epoxy.actors.orphans import HomelessNames, Orphans, name_in
 from epoxy.codec.home_records import encode, reservation_key
 from epoxy.model.actors import RESERVATION_KEYS, ActorEntry
 from epoxy.model.homes import StateRecord, state_key
@@ -127,3 +128,30 @@ def test_names_are_looked_through_in_pages_and_taken_a_few_at_a_time(monkeypatch
 
 def test_names_are_in_their_keys() -> None:
     assert name_in(reservation_key(NAME), RESERVATION_KEYS) == NAME
+
+
+def test_names_without_a_home_are_told_until_they_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphans, "PAGE", 2)
+    monkeypatch.setattr(orphans, "MAX_SHOWN", 2)
+    here, there = regions()
+    here.worker()
+    there.worker()
+    gone = [there.made(key) for key in ("a", "b", "c")]
+    here.made("mine")
+    told: list[HomelessNames] = []
+    (found,) = Heirs(here).orphans
+    found.homeless(told.append)
+    here.clock.advance(1)
+    assert told.pop().count == 0
+    there.go()
+    found.homeless(told.append)
+    found.homeless(told.append)
+    here.clock.advance(1)
+    first, second = told
+    assert first is second, "they share one look"
+    assert (first.count, [(name.key, record.label) for name, record in first.first]) == (3, [("a", 2), ("b", 2)])
+    told.clear()
+    here.ask(GetActor(target=gone[0].name))
+    found.homeless(told.append)
+    here.clock.advance(1)
+    assert told.pop().count == 2

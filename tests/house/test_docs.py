@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from epoxy.agent import metrics as agent_metrics
 from epoxy.agent.settings import NODE, TABLE
 from epoxy.api.connection_metrics import ConnectionMetrics
-from epoxy.api.home_metrics import HomeMetrics
+from epoxy.api.home_metrics import ActorCallMetrics, HomeMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.cli.main import cli
@@ -189,7 +189,8 @@ def named_metrics(text: str) -> set[str]:
     return {found[1] for span in code_in(text) if (found := shape.fullmatch(span))}
 
 
-HOMES = names(HomeMetrics(Datacenter().changes))
+HOME = Datacenter()
+HOMES = names(HomeMetrics(HOME.changes)) | names(ActorCallMetrics(HOME.hosting.calls, lambda: 0))
 NODES = names(Metrics()) | names(PlacementMetrics()) | names(ConnectionMetrics()) | HOMES
 
 

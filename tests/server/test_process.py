@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 
 from epoxy.api.connection_metrics import ConnectionMetrics
-from epoxy.api.home_metrics import HomeMetrics
+from epoxy.api.home_metrics import ActorCallMetrics, HomeMetrics
 from epoxy.api.metrics import Metrics
 from epoxy.model.errors import ConfigError, InvariantViolation
 from epoxy.model.quorum import QuorumPolicy
@@ -632,7 +632,9 @@ def test_the_manual_has_every_metric() -> None:
     named = set(re.findall(r"epoxy_[a-z_]+", manual))
     metrics = Metrics()
     metrics.include(ConnectionMetrics())
-    metrics.include(HomeMetrics(regions()[0].changes))
+    (region,) = regions(1)
+    metrics.include(HomeMetrics(region.changes))
+    metrics.include(ActorCallMetrics(region.hosting.calls, lambda: 0))
     families = set(re.findall(r"^# TYPE (epoxy_\w+)", metrics.text().decode(), re.MULTILINE))
     assert families
     assert families - named == set()

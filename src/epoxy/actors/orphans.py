@@ -9,7 +9,9 @@ name over; the one after that a look later, if the name is still without a home.
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-from epoxy.actors.home_changes import HomeChanges
+from msgspec import Struct
+
+from epoxy.actors.home_changes import HomeChanges, is_legacy
 from epoxy.codec import home_records
 from epoxy.codec.tuple import unpack
 from epoxy.model.actors import RESERVATION_KEYS, ActorName
@@ -24,6 +26,9 @@ PAGE = 256
 AT_ONCE = 64
 """Names that are taken over at a time."""
 
+MAX_SHOWN = 10
+"""Names without a home that are told by name: enough to see which datacenter and which pools it is about."""
+
 LOOKS = 3
 """Within the time to live of a lease."""
 
@@ -32,6 +37,14 @@ Names = Callable[[bytes, bytes | None, int], Sequence[tuple[bytes, Proposal]]]
 
 Settle = Callable[[ActorName, Callable[[], None]], None]
 """Find out who is home, and become it if no datacenter is; then call back."""
+
+
+class HomelessNames(Struct):
+    """Those whose home is gone and that no datacenter has taken over, by what this replica knows; the first of them
+    with their records."""
+
+    count: int = 0
+    first: list[tuple[ActorName, HomeRecord]] = []
 
 
 class Orphans:
@@ -47,6 +60,7 @@ class Orphans:
         """Of those that are taken over now: all below it have had their turn."""
         self._scanning = False
         self._waiting: list[ActorName] = []
+        self._asking: list[Callable[[HomelessNames], None]] = []
         self._under_way = 0
 
     def start(self) -> None:
@@ -69,20 +83,63 @@ class Orphans:
         self._seen = seen
         if self._rank <= len(members):
             self._scanning = True
-            self._scan(RESERVATION_KEYS, None)
+            self._scan(self._take_if_mine, self._scanned)
 
-    def _scan(self, prefix: bytes, after: bytes | None) -> None:
+    def _scanned(self) -> None:
+        self._scanning = False
+
+    def _take_if_mine(self, name: ActorName, record: HomeRecord) -> None:
+        if self._is_homeless(record) and self._has_alarm(record) and self._is_mine(name, record):
+            self._waiting.append(name)
+            self._take()
+
+    def homeless(self, told: Callable[[HomelessNames], None]) -> None:
+        """For people: those that wait to be asked for, with an alarm or without. Questions at the same time share one
+        look through all names."""
+        self._asking.append(told)
+        if len(self._asking) > 1:
+            return
+        found = HomelessNames()
+
+        def look(name: ActorName, record: HomeRecord) -> None:
+            if self._is_gone(record):
+                found.count += 1
+                found.first += [(name, record)] if len(found.first) < MAX_SHOWN else []
+
+        def tell() -> None:
+            asking, self._asking = self._asking, []
+            for each in asking:
+                each(found)
+
+        self._scan(look, tell)
+
+    def _is_gone(self, record: HomeRecord) -> bool:
+        """Whether no datacenter would answer for it unless it takes it over. One that is back takes its own again, and
+        one of an earlier version has no lease."""
+        if record.label == self._changes.label:
+            return self._changes.lease.held() is None
+        is_older_member = is_legacy(record) and record.label in self._changes.members()
+        return not is_older_member and self._changes.leases.known(record.label) is None
+
+    def _scan(
+        self,
+        look: Callable[[ActorName, HomeRecord], None],
+        done: Callable[[], None],
+        prefix: bytes = RESERVATION_KEYS,
+        after: bytes | None = None,
+    ) -> None:
+        """All names that have an actor, a page in a turn."""
         page = self._names(prefix, after, PAGE)
-        self._waiting += self._orphans(prefix, page)
-        self._take()
+        for name, record in self._records(prefix, page):
+            look(name, record)
         if len(page) == PAGE:
-            self._clock.call_later(0, lambda: self._scan(prefix, page[-1][0]))
+            self._clock.call_later(0, lambda: self._scan(look, done, prefix, page[-1][0]))
         elif prefix == RESERVATION_KEYS:
-            self._clock.call_later(0, lambda: self._scan(HOME_KEYS, None))
+            self._clock.call_later(0, lambda: self._scan(look, done, HOME_KEYS, None))
         else:
-            self._scanning = False
+            done()
 
-    def _orphans(self, prefix: bytes, page: Sequence[tuple[bytes, Proposal]]) -> Iterator[ActorName]:
+    def _records(self, prefix: bytes, page: Sequence[tuple[bytes, Proposal]]) -> Iterator[tuple[ActorName, HomeRecord]]:
         for key, committed in page:
             name = name_in(key, prefix)
             if committed.value is None or (prefix == RESERVATION_KEYS and self._has_moved(name)):
@@ -91,8 +148,8 @@ class Orphans:
                 record = home_records.decode_home(committed.value)
             except CodecError:
                 continue
-            if record.alive and self._is_homeless(record) and self._has_alarm(record) and self._is_mine(name, record):
-                yield name
+            if record.alive:
+                yield name, record
 
     def _has_moved(self, name: ActorName) -> bool:
         return self._keys.peek(home_records.home_key(name)) is not None

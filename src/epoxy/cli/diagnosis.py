@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy.cli.diagnosis_access import exposed_files, grants, modes, openness, refusals, versions
+from epoxy.cli.diagnosis_actors import homes
 from epoxy.cli.diagnosis_certificates import certificates, secrets
 from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
@@ -10,6 +11,7 @@ from epoxy.cli.diagnosis_members import COMING, arrivals, changes, copies, trans
 from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name, warning
 from epoxy.client.auth_calls import GrantInfo
 from epoxy.client.results import Status
+from epoxy.model.api_actors import HomelessPage
 
 LOW_FAST_SHARE = 0.8
 """Writes without contention are always fast. If more than every fifth was slow, writers contend for the same keys, or
@@ -23,17 +25,20 @@ WAITING = ("unconfirmed", "confirming")
 
 
 def diagnose(
-    visits: list[NodeVisit], granted: list[GrantInfo] | None = None, own_files: list[str] | None = None
+    visits: list[NodeVisit],
+    granted: list[GrantInfo] | None = None,
+    own_files: list[str] | None = None,
+    homeless: HomelessPage | None = None,
 ) -> list[Finding]:
-    """The worst first. `granted`: all grants; None: this client may not see them. `own_files`: of this client, that
-    others can read."""
+    """The worst first. `granted`: all grants; None: this client may not see them, and so with `homeless`, actors whose
+    home is gone. `own_files`: of this client, that others can read."""
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
     for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs, certificates, secrets):
         found += look_at_all(present)
-    found += [*clocks(visits), *refusals(visits), *exposed_files(present, own_files or [])]
+    found += [*clocks(visits), *refusals(visits), *exposed_files(present, own_files or []), *homes(homeless)]
     if present:
         found += [*openness(present), *modes(present), *versions(statuses), *grants(present, granted)]
     if statuses:

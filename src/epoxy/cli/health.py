@@ -13,6 +13,7 @@ from epoxy.cli.groups import SETTINGS
 from epoxy.client import Status
 from epoxy.client.auth_calls import GrantInfo
 from epoxy.model.api import PeerStatus
+from epoxy.model.api_actors import HomelessPage
 from epoxy.model.errors import AccessRefused, ClientError, EpoxyError, InvalidRequest
 from epoxy.node.process.secret_files import is_open_to_others
 
@@ -143,7 +144,7 @@ def doctor(urls: list[str], as_json: bool) -> None:
     """
     with output.spinner("asking every node"):
         visits = visit_all(urls)
-        findings = diagnose(visits, granted(visits), exposed_token_files())
+        findings = diagnose(visits, granted(visits), exposed_token_files(), homeless(visits))
     if as_json:
         output.emit_json({"healthy": not broken(findings), "findings": findings})
     else:
@@ -162,6 +163,18 @@ def granted(visits: list[NodeVisit]) -> list[GrantInfo] | None:
                 target.connect(visit.url, timeout=VISIT_S, connect_timeout=VISIT_S) as client,
             ):
                 return client.auth.grants()
+    return None
+
+
+def homeless(visits: list[NodeVisit]) -> HomelessPage | None:
+    """Actors whose home is gone, as a node knows that is ready; None: none tells."""
+    for visit in visits:
+        if visit.status is not None and visit.status.ready:
+            with (
+                suppress(EpoxyError),
+                target.connect(visit.url, timeout=VISIT_S, connect_timeout=VISIT_S) as client,
+            ):
+                return client.actors.homeless()
     return None
 
 

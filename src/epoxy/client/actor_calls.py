@@ -14,7 +14,7 @@ from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import JSON, fail, read_json, says_absent
 from epoxy.model.api import DEFAULT as DEFAULT
 from epoxy.model.api_actors import ActorInfo as ActorInfo
-from epoxy.model.api_actors import ActorOrder, Drained, EnvoyPage
+from epoxy.model.api_actors import ActorOrder, Drained, EnvoyPage, HomelessPage
 from epoxy.model.api_actors import ActorPage as ActorPage
 from epoxy.model.api_actors import EnvoyInfo as EnvoyInfo
 from epoxy.model.errors import InvalidRequest, UnexpectedAnswer
@@ -200,6 +200,11 @@ def envoys(*, namespace: str = DEFAULT, pool: str = DEFAULT) -> Call[list[EnvoyI
     query = urlencode({"namespace": namespace, "pool": pool})
     read = partial(read_json, EnvoyPage)
     return get_json(f"/v2/envoys?{query}", lambda answer: read(answer).envoys)
+
+
+def homeless() -> Call[HomelessPage]:
+    """Actors whose home is gone and that no datacenter has taken over yet, as the node knows."""
+    return get_json("/v2/actors/homeless", partial(read_json, HomelessPage))
 
 
 def drain(envoy: str, *, namespace: str = DEFAULT, undo: bool = False) -> Call[bool]:

@@ -16,6 +16,7 @@ class Actors:
     request = blocking(actor_calls.request)
     fetch = blocking(actor_calls.fetch)
     envoys = blocking(actor_calls.envoys)
+    homeless = blocking(actor_calls.homeless)
     drain = blocking(actor_calls.drain)
 
     def __init__(self, client: Runner) -> None:

@@ -117,6 +117,23 @@ class PoolName(Struct, frozen=True, kw_only=True):
     pool: str
 
 
+class HomelessActor(Struct, frozen=True, kw_only=True):
+    """`datacenter`: its last home, which is gone."""
+
+    namespace: str
+    name: str
+    key: str
+    pool: str
+    datacenter: str
+
+
+class HomelessPage(Struct, frozen=True, kw_only=True):
+    """`count` is of all; `actors` are the first of them."""
+
+    count: Count
+    actors: list[HomelessActor]
+
+
 class PoolInfo(Struct, frozen=True, kw_only=True):
     """`workers`: connected to this node, or gone for less time than they are waited for."""
 

@@ -85,7 +85,7 @@ class ActorSystem:
         self._orphans = Orphans(self._changes, node, clock, self._names, self._actors.settle)
         self._endpoint = RelayEndpoint(self._actors, authenticator)
         self._asks = Asks(self._actors)
-        self._routes = ActorRoutes(self._actors, node.datacenter_of)
+        self._routes = ActorRoutes(self._actors, node.datacenter_of, self._orphans.homeless)
         metrics.include(ActorCallMetrics(self._hosting.calls, lambda: self._routes.paths.sockets))
 
     def routes(self) -> list[Route]:

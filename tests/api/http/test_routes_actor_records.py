@@ -1,17 +1,26 @@
 """One actor with its moves, pools, and the ring, over real sockets."""
 
 import asyncio
+import json
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
-from epoxy import AsyncClient
+from epoxy import AsyncClient, Client
 from epoxy.api.http.routes_actors import MAX_RING_PLACES, places_of
+from epoxy.cli.diagnosis_actors import take_over
+from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Worker
 from epoxy.model.access import AccessRole
 from epoxy.model.api_actors import EnvoyInfo
+from epoxy.model.homes import datacenter_key
+from epoxy.model.records import Proposal
+from tests.actors.bench import proposal
 from tests.api.http.access_bench import GuardedNode, bearer
 from tests.api.http.http_bench import ask, whole_api
 from tests.api.http.test_routes_actors import Place, places, run, until, working
@@ -160,6 +169,31 @@ def test_an_envoy_that_drains_has_no_place() -> None:
     assert places_of(drained) == []
 
 
+def everything(place: Place, _view: object, prefix: bytes, after: bytes | None) -> list[tuple[bytes, Proposal]]:
+    held = {key: proposal(value) for key, value in place.values.items()} | place.mutable.held
+    return [(key, held[key]) for key in sorted(held) if key.startswith(prefix) and (after is None or key > after)]
+
+
+def test_actors_whose_home_is_gone_are_named_and_the_command_of_the_doctor_brings_them_back() -> None:
+    async def story() -> None:
+        async with places(2) as (here, there), working(here.url, "w", pool="p"), AsyncClient(there.url) as far:
+            here.replica.keyspace = SimpleNamespace(everything=partial(everything, here))
+            async with working(there.url, "v", pool="p"):
+                await far.actors.get_or_create("room", "lobby", pool="p")
+            here.end(datacenter_key(2))
+            with Client(here.url) as client:
+                told = await asyncio.to_thread(client.actors.homeless)
+                assert (told.count, [actor.datacenter for actor in told.actors]) == (1, ["dc-2"])
+                command = take_over(told.actors[0])
+                assert command == "epoxy actor get room lobby"
+                typed = [*command.split()[1:], "--url", here.url, "--json"]
+                done = await asyncio.to_thread(CliRunner().invoke, cli, typed)
+                assert json.loads(done.output)["datacenter"] == "dc-1"
+                assert (await asyncio.to_thread(client.actors.homeless)).count == 0
+
+    run(story())
+
+
 def test_actors_are_listed_by_the_beginning_of_their_keys() -> None:
     async def story() -> None:
         async with places() as (here,), AsyncClient(here.url) as client:
@@ -196,3 +230,4 @@ def test_a_caller_sees_what_its_prefixes_allow() -> None:
     assert status("/v2/actors/record?name=room&key=us-1", 1) == 403
     assert status("/v2/actors/record?name=room&key=eu-1", 2) == 403
     assert status("/v2/pools", 1) == 403
+    assert status("/v2/actors/homeless", 1) == 403

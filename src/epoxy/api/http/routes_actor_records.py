@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from epoxy.actors.messages import Found, GetActor, Question, Verdict
+from epoxy.actors.orphans import HomelessNames
 from epoxy.actors.service import ActorService
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.inputs import BadRequest
@@ -12,12 +13,25 @@ from epoxy.api.http.routes import JSON, Parameter, Route, RouteAnswer, refusal
 from epoxy.model.access import Access
 from epoxy.model.actors import ActorEntry, ActorName, label_of
 from epoxy.model.api import DEFAULT, Name
-from epoxy.model.api_actors import ActorInfo, ActorMove, ActorPlace, ActorRecord, PoolInfo, PoolName, PoolPage
+from epoxy.model.api_actors import (
+    ActorInfo,
+    ActorMove,
+    ActorPlace,
+    ActorRecord,
+    HomelessActor,
+    HomelessPage,
+    PoolInfo,
+    PoolName,
+    PoolPage,
+)
 from epoxy.model.homes import MAX_POOLS
+
+Homeless = Callable[[Callable[[HomelessNames], None]], None]
 
 
 class ActorRecordRoutes:
-    """`info` makes the record of an actor at a datacenter, `answer` tells what else a question may end with."""
+    """`info` makes the record of an actor at a datacenter, `answer` tells what else a question may end with; `homeless`
+    looks for names whose home is gone."""
 
     def __init__(
         self,
@@ -25,11 +39,13 @@ class ActorRecordRoutes:
         datacenter: Callable[[int], str],
         info: Callable[[ActorEntry, int], ActorInfo],
         answer: Callable[[ApiCall, Question, Verdict], None],
+        homeless: Homeless,
     ) -> None:
         self._actors = actors
         self._datacenter = datacenter
         self._info = info
         self._answer = answer
+        self._homeless = homeless
 
     def table(self) -> list[Route]:
         return [
@@ -61,6 +77,16 @@ class ActorRecordRoutes:
                 operation="listPools",
                 summary="The pools of workers in this datacenter, and where else workers are",
                 answers={200: RouteAnswer("The pools.", {JSON: PoolPage})},
+            ),
+            Route(
+                method="GET",
+                path="/v2/actors/homeless",
+                handler=self.homeless,
+                kind="http_get_actors_homeless",
+                access=Access.OPERATE,
+                operation="listHomelessActors",
+                summary="Actors whose home is gone and that no datacenter has taken over yet",
+                answers={200: RouteAnswer("How many, and the first of them.", {JSON: HomelessPage})},
             ),
         ]
 
@@ -100,6 +126,24 @@ class ActorRecordRoutes:
             moves=[ActorMove(**each._asdict()) for each in hosting.moves.of(actor.id)],
             seen_by=self._datacenter(self._actors.label),
         )
+
+    def homeless(self, call: ApiCall) -> None:
+        call.parameters()
+
+        def told(found: HomelessNames) -> None:
+            first = [
+                HomelessActor(
+                    namespace=name.namespace,
+                    name=name.name,
+                    key=name.key,
+                    pool=record.pool,
+                    datacenter=self._datacenter(record.label),
+                )
+                for name, record in found.first
+            ]
+            call.json(200, HomelessPage(count=found.count, actors=first))
+
+        self._homeless(told)
 
     def pools(self, call: ApiCall) -> None:
         call.parameters()

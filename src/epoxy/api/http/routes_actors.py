@@ -32,7 +32,7 @@ from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, num
 from epoxy.api.http.permissions import check_call, check_call_all
 from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Parameter, Route, RouteAnswer, refusal
 from epoxy.api.http.routes_actor_paths import IDEMPOTENCY_KEY, ActorPathRoutes, idempotency_key
-from epoxy.api.http.routes_actor_records import ActorRecordRoutes
+from epoxy.api.http.routes_actor_records import ActorRecordRoutes, Homeless
 from epoxy.model.access import Access
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
 from epoxy.model.api import DEFAULT, DEFAULT_LIMIT, MAX_LIMIT, ActorId, Flag, Limit, Name
@@ -63,15 +63,16 @@ orders = msgspec.json.Decoder(ActorOrder)
 
 
 class ActorRoutes:
-    """`datacenter` names the one with a label."""
+    """`datacenter` names the one with a label; `homeless` looks for names whose home is gone."""
 
-    def __init__(self, actors: ActorService, datacenter: Callable[[int], str]) -> None:
+    def __init__(self, actors: ActorService, datacenter: Callable[[int], str], homeless: Homeless) -> None:
         self._actors = actors
+        self._homeless = homeless
         self._datacenter = datacenter
         self.paths = ActorPathRoutes(actors, self.answer)
 
     def table(self) -> list[Route]:
-        records = ActorRecordRoutes(self._actors, self._datacenter, self.info, self.answer)
+        records = ActorRecordRoutes(self._actors, self._datacenter, self.info, self.answer, self._homeless)
         return [*self._actor_routes(), *self._envoy_routes(), *records.table(), *self.paths.table()]
 
     def _actor_routes(self) -> list[Route]:
