@@ -1,12 +1,12 @@
 // The regions on a ring, with the links between them: dashed where they are cut, thick where they are slow.
 import { html } from "../../lib/html.js";
 
-const WIDTH = 640;
-const HEIGHT = 400;
+const WIDTH = 460;
+const HEIGHT = 340;
 
 function spot(place, total) {
   const angle = -Math.PI / 2 + (2 * Math.PI * place) / total;
-  return { x: WIDTH / 2 + 215 * Math.cos(angle), y: HEIGHT / 2 + 145 * Math.sin(angle) };
+  return { x: WIDTH / 2 + 150 * Math.cos(angle), y: HEIGHT / 2 + 110 * Math.sin(angle) };
 }
 
 export function linkState(link, conditions) {
@@ -35,7 +35,7 @@ export function Picture({ demo, measured }) {
       return html`<g key=${region} class=${`demo-spot ${condition.replace(" ", "-")}`}>
         <circle cx=${x} cy=${y} r="26" />
         <text class="demo-sign" x=${x} y=${y + 7}>${{ up: "✓", down: "✕", paused: "❚❚", "cut off": "⌁" }[condition] ?? "?"}</text>
-        <text x=${x} y=${y + 46}>${region}</text>
+        <text x=${x} y=${y < HEIGHT / 2 ? y - 34 : y + 46}>${region}</text>
       </g>`;
     })}
   </svg>`;

@@ -43,7 +43,7 @@ export function Race({ names, races, busy, give }) {
     event.preventDefault();
     give({ verb: "race", region: first, others: [second], name: name.trim() }, `${first} and ${second} race`);
   };
-  return html`<p>Both ask for the same name at the same moment. Exactly one gets it, wherever it is; the other one is told who has it. The line is the floor: no fresh name commits sooner.</p>
+  return html`<p>Both ask for the same name at the same moment. Exactly one gets it, wherever it is; the other one is told who has it. The line is the floor: no fresh name commits sooner. In a race each of the two has voted for itself, so the winner may need a vote from farther away.</p>
     <form class="demo-form" onSubmit=${start}>
       <${Field} id="race-one" label="One region">
         <select id="race-one" value=${first} onChange=${(event) => setOne(event.target.value)}>${names.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select>
