@@ -25,7 +25,7 @@ from epoxy.model.records import (
 )
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import FETCHED_BYTES, FIRST_ROWS, scan
-from epoxy.store.keyspace import SCAN_ROWS, Keyspace
+from epoxy.store.keyspace import SCAN_ROWS, STAMPS_BYTES, Keyspace
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
 from tests.store.conformance import rows
 
@@ -295,6 +295,26 @@ def test_commits_of_one_transaction_have_entries_of_their_own() -> None:
 
     store.transact(body)
     assert [entry.key for _, entry in space.changelog(store.begin(), None, 9)] == [b"b", b"a", b"c"]
+
+
+def test_the_entries_of_a_key_are_looked_for_in_few_rows_and_few_bytes() -> None:
+    space, store = Keyspace(ME), MemoryStore()
+
+    def commit(key: bytes, version: int, value: bytes = b"v") -> None:
+        move(store, key, KeyState(committed=proposal(version, mutable=True, value=value)))
+
+    for version in range(1, 6):
+        commit(b"k", version)
+        commit(b"other", version)
+    stamps = [
+        stamp for stamp, entry in space.changelog(store.newest(), None, 99, newest_first=True) if entry.key == b"k"
+    ]
+    assert space.stamps_of(store.newest(), b"k", 99, 99) == tuple(stamps)
+    assert space.stamps_of(store.newest(), b"k", 99, 2) == tuple(stamps[:2])
+    assert space.stamps_of(store.newest(), b"k", 4, 99) == tuple(stamps[:2])
+    for version in range(6, 6 + STAMPS_BYTES // MAX_VALUE_BYTES):
+        commit(b"other", version, bytes(MAX_VALUE_BYTES))
+    assert space.stamps_of(store.newest(), b"k", 99, 99) == ()
 
 
 def test_promises_and_votes_are_not_in_the_changelog() -> None:

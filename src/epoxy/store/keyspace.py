@@ -59,6 +59,9 @@ USER_VERSION = bytes(2)
 SCAN_ROWS = 256
 """Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
+STAMPS_BYTES = 8 << 20
+"""Values that are read to find the entries of one key: some milliseconds."""
+
 LIVING = tuple([header + b"\x01" for header in wire.STORED_HEADERS])
 MAX_LENGTH_BYTES = 3
 """Of the length of a value, between this beginning of a record and the value."""
@@ -304,6 +307,20 @@ class Keyspace:
         end = strinc(self._changelog) if before is None else self._changelog + before
         rows = scan(view, begin, end, min(limit, SCAN_ROWS), newest_first)
         return list(islice(self._entries(rows), limit))
+
+    def stamps_of(self, view: Snapshot, key: bytes, rows: int, limit: int) -> tuple[bytes, ...]:
+        """The stamps of the newest `limit` entries of a key, among the newest `rows` of the changelog, or fewer rows
+        where their values come to STAMPS_BYTES."""
+        found: list[bytes] = []
+        size = 0
+        newest = scan(view, self._changelog, strinc(self._changelog), SCAN_ROWS, True)
+        for stamp, entry in islice(self._entries(newest), rows):
+            if entry.key == key:
+                found.append(stamp)
+            size += len(entry.committed.value or b"")
+            if len(found) == limit or size >= STAMPS_BYTES:
+                break
+        return tuple(found)
 
     def truncated(self, view: Snapshot) -> bytes:
         """The stamp of the newest deleted row of the changelog."""

@@ -146,7 +146,6 @@ class Replica:
 
     def _inspect(self, tx: Transaction, key: bytes) -> Inspected:
         state = self.keyspace.load(tx, key)
-        newest = self.keyspace.changelog(tx.snapshot, None, INSPECTED_ROWS, newest_first=True)
         owner, waiting = self.queued(key)
         return Inspected(
             epoch=self.config.epoch,
@@ -155,7 +154,7 @@ class Replica:
             promised=state.promised,
             vote=state.vote,
             cached=self.keyspace.cached(tx, key),
-            changelog=tuple(stamp for stamp, entry in newest if entry.key == key)[:INSPECTED_STAMPS],
+            changelog=self.keyspace.stamps_of(tx.snapshot, key, INSPECTED_ROWS, INSPECTED_STAMPS),
             owner=owner,
             waiting=waiting,
         )
