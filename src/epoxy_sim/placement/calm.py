@@ -197,11 +197,21 @@ class Calm:
             self._clients.ask(step)
 
     def _served(self) -> list[int]:
-        """The names whose actors answer: others have no worker, or were destroyed by a request that came late."""
+        """The names whose actors answer, and go on to: others have no worker, or were destroyed by a request that came
+        late. An actor that sleeps may lose its slot to another one for good, where there are too few."""
+        if (
+            self._sleeps()
+            and self._plan.slots
+            and not all(self._has_room(site) for site in self._simulation.sites if self._plan.envoys.count(site.id))
+        ):
+            return []
         asked_us = self._world.now_us
         self._call_all(ActorDoes.NOTHING)
         self._pass(SERVED_US)
         return [name for name in self.names if self._clients.answered_us.get(name, -1) > asked_us]
+
+    def _sleeps(self) -> bool:
+        return self._plan.sleep_after_s > 0 or any(step.does is ActorDoes.SLEEP for step in self._plan.steps)
 
     def _pass(self, time_us: int) -> None:
         over: list[bool] = []
