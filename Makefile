@@ -244,7 +244,7 @@ bench-access: setup fast ## what asking for tokens costs: an open cluster and on
 # BEFORE takes the Python of a build without the feeds, to compare with.
 BEFORE ?=
 .PHONY: bench-console
-bench-console: setup fast ## what a visitor of the console costs commits, and what its feeds cost without one; 2 minutes
+bench-console: setup fast ## what a visitor of the console costs commits, and what its feeds cost without one; 4 minutes
 	$(BIN)/python -m benchmarks.console_cost --python $(FAST_VENV)/bin/python --before "$(BEFORE)" $(CONSOLE)
 
 REVOCATIONS ?= 20

@@ -7,6 +7,10 @@ a build without the feeds; without it the last two are compared. The visitor is 
 commits: it asks for /v2/world every second and follows /v2/commits/samples all the time. Of each round the ratios to
 the first cluster are taken, and of these the median and the middle half are told: for the time of a commit, and for the
 CPU time of all nodes for it, which depends less on what else runs.
+
+What a visitor costs is small, and nearly the same at every load, so it is measured by itself, too: the CPU time of all
+nodes in a second, with a visitor and without, while one client writes so slowly that they are idle otherwise; and what
+is called for each commit while a visitor is there.
 """
 
 import argparse
@@ -14,8 +18,10 @@ import asyncio
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -36,6 +42,28 @@ from benchmarks.access_cost import (
 
 NODES = 3
 LOOK_S = 1.0
+PACE_S, PACED_S = 0.05, 3.0
+"""Between two writes of the slow client, and how long a window of it is."""
+
+PER_COMMIT = """
+import timeit
+from epoxy.model.writes import Path
+from epoxy.node.commit_window import CommitWindow
+from epoxy.node.keys.latency import RoundLatency
+from epoxy.runtime.clock import LoopClock
+import asyncio
+async def main():
+    latency = RoundLatency()
+    window = CommitWindow(latency, LoopClock(asyncio.get_running_loop()), lambda: (0, 0))
+    done = lambda: latency.proposal_done("Committed", Path.FAST, 0.001)
+    times = []
+    for _ in range(2):
+        times.append(min(timeit.repeat(done, number=20000, repeat=20)) / 20000 * 1e6)
+        window.look()
+    print(times[1] - times[0])
+asyncio.run(main())
+"""
+
 GOAL_VISITOR, GOAL_NONE = 0.01, 0.0
 """How much slower commits may be, with one visitor and without."""
 
@@ -108,6 +136,48 @@ def told(workload: Workload, variants: list[Variant], rounds: list[list[Window]]
     return "\n".join(lines)
 
 
+# What a visitor costs by itself
+
+
+async def paced(cluster: Served) -> float:
+    """The CPU time of all nodes in a second, while one client writes now and then."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.resp)
+    make = redis_writes(Variant(name="", cluster=cluster))
+    began, cpu_s = time.perf_counter(), cluster.cpu_s()
+    while (passed := time.perf_counter() - began) < PACED_S:
+        writer.write(make())
+        reply = await reader.readline()
+        assert reply.startswith(b"+"), reply
+        await asyncio.sleep(PACE_S)
+    spent = (cluster.cpu_s() - cpu_s) / passed
+    writer.close()
+    return spent
+
+
+async def alone(cluster: Served, rounds: int) -> list[float]:
+    """What a visitor adds, in milliseconds of CPU a second, in each round: the same cluster, with it and without."""
+    found = []
+    for _ in range(rounds):
+        async with visited(cluster):
+            await asyncio.sleep(LOOK_S)
+            busy = await paced(cluster)
+        await asyncio.sleep(LOOK_S)
+        found.append((busy - await paced(cluster)) * 1000)
+    return found
+
+
+def told_alone(found: list[float], per_commit_us: float) -> str:
+    low, median, high = statistics.quantiles(found, n=4)
+    return (
+        f"A visitor by itself: {median:+.1f} ms of CPU a second ({low:+.1f} to {high:+.1f}), all {NODES} nodes,"
+        f" and {per_commit_us:.2f} us for each commit of a node"
+    )
+
+
+def per_commit_us(python: str) -> float:
+    return float(subprocess.run([python, "-c", PER_COMMIT], stdout=subprocess.PIPE, check=True, text=True).stdout)
+
+
 async def run(folder: Path, python: str, before: str, rounds: int, window_s: float, only: str) -> None:
     print(f"load average when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     builds = [(BEFORE, before)] if before else []
@@ -122,6 +192,8 @@ async def run(folder: Path, python: str, before: str, rounds: int, window_s: flo
                 async with visited(variants[-1].cluster) as visitor:
                     windows = await measured(workload, variants, rounds, window_s)
                 print(told(workload, variants, windows, visitor), flush=True)
+        found = await alone(variants[-1].cluster, rounds)
+        print(told_alone(found, per_commit_us(python)), flush=True)
 
 
 def main() -> None:

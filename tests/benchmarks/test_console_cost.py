@@ -2,11 +2,12 @@
 
 import asyncio
 import itertools
+import sys
 
 import pytest
 
 from benchmarks.access_cost import Served, Variant, Window
-from benchmarks.console_cost import BEFORE, VISITED, WITHOUT, Visitor, commits, told, visited
+from benchmarks.console_cost import BEFORE, VISITED, WITHOUT, Visitor, commits, per_commit_us, told, told_alone, visited
 
 CLUSTER = Served(http=1, resp=2, pids=(), tokens={})
 
@@ -45,3 +46,9 @@ def test_a_visitor_that_is_cut_off_is_noticed() -> None:
 
     with pytest.raises(AssertionError, match="cut off"):
         asyncio.run(story())
+
+
+def test_what_a_visitor_costs_by_itself_is_told_with_its_spread() -> None:
+    words = told_alone([1.0, 2.0, 3.0, 4.0, 5.0], 0.3)
+    assert words.startswith("A visitor by itself: +3.0 ms of CPU a second (+1.5 to +4.5)")
+    assert 0 < per_commit_us(sys.executable) < 1000
