@@ -487,10 +487,11 @@ def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
             other.start(wait=False)
             stack.callback(other.kill)
         until(lambda: bool(served.status()["ready"]), "ready")
-        for other in others:
-            other.pause()
         redis, http = stack.enter_context(served.redis()), served.http()
         stack.callback(http.close)
+        http.connect()
+        for other in others:
+            other.pause()
         http.request("PUT", "/v2/kv/a", b"1")
         redis.sendall(redis_command(b"RESERVE", b"b", b"2"))
         until(lambda: served.status()["writes_in_flight"] == 2, "two writes in flight")
