@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from epoxy.api.http import routes_changes
+from epoxy.api.http import event_feeds, routes_changes
 from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.marks import OWNED
@@ -264,7 +264,7 @@ def wind(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     loop, waiting = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
 
     def call_later(delay: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        assert delay == routes_changes.HEARTBEAT_S
+        assert delay == event_feeds.HEARTBEAT_S
         timer = asyncio.TimerHandle(loop.time() + delay, callback, (), loop)
         waiting.append(timer)
         return timer

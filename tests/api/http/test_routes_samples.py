@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from epoxy.api.http import routes_samples
+from epoxy.api.http.event_feeds import HEARTBEAT_S
 from epoxy.api.http.router import Api
-from epoxy.api.http.routes_changes import HEARTBEAT_S
 from epoxy.api.http.routes_samples import MAX_SAMPLE_STREAMS, SampleRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.model.access import AccessRole
@@ -98,7 +98,7 @@ def test_a_stream_that_keeps_for_the_slow_would_be_seen(monkeypatch: pytest.Monk
     """The planted fault: it writes whether the reader takes it or not."""
 
     def pile(self: routes_samples.SampleFeed, sample: object) -> None:  # noqa: ARG001
-        self._stream.write(b"data: {}\n\n")
+        self.stream.write(b"data: {}\n\n")
 
     monkeypatch.setattr(routes_samples.SampleFeed, "_take", pile)
     with pytest.raises(AssertionError):

@@ -4,13 +4,13 @@ A reader is never sent more than it takes. Between two writes only its cursor is
 the changelog and takes no memory; the transport closes the connection of a reader that stops.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, record
+from epoxy.api.http.calls import ApiCall, record
+from epoxy.api.http.event_feeds import EVENTS, EventFeed, EventFeeds
 from epoxy.api.http.inputs import BadRequest, flag, fragment, shown
 from epoxy.api.http.routes import Parameter, Route, RouteAnswer, refusal
 from epoxy.codec.tuple import STAMP_BYTES
@@ -19,7 +19,6 @@ from epoxy.model.api import ChangeEvent, ChangesGone, Cursor, Flag, KeyPart
 from epoxy.model.errors import RottenRow
 from epoxy.model.marks import is_owned
 from epoxy.model.records import ChangelogEntry
-from epoxy.transport.http.exchange import Stream
 
 MAX_STREAMS = 64
 """Every commit wakes each of them. Sixty-four are the dashboards and followers of a team, not its customers."""
@@ -27,13 +26,6 @@ MAX_STREAMS = 64
 BATCH_ROWS = 16
 BATCH_BYTES = 1 << 20
 """Rows read in one turn of the event loop, fewer if those before them were long: a few milliseconds to encode."""
-
-HEARTBEAT_S = 15.0
-"""Half of the shortest idle limit among common proxies, 30 s."""
-
-EVENTS = b"text/event-stream"
-HEADERS = ((b"Cache-Control", b"no-store"), (b"X-Accel-Buffering", b"no"))
-"""Proxies must pass events on as they come."""
 
 GONE = (
     "the changes that come next after this cursor are no longer kept: "
@@ -46,8 +38,7 @@ class Changes:
 
     def __init__(self, node: Backend) -> None:
         self._node = node
-        self._feeds: set[ChangeFeed] = set()
-        node.access.watchers.append(self._look_again)
+        self._feeds: EventFeeds[ChangeFeed] = EventFeeds(node.access, MAX_STREAMS, "changes")
 
     def table(self) -> list[Route]:
         return [
@@ -80,27 +71,16 @@ class Changes:
         cursor = self._cursor(call.request.headers.get(b"last-event-id", b"")) or asked
         prefix = fragment(given, b"prefix")
         follow = flag(given, b"follow", b"true")
-        if len(self._feeds) >= MAX_STREAMS:
-            message = f"{MAX_STREAMS} streams of changes are open already"
-            call.fail(429, "too_many_streams", message, retry_after_ms=RETRY_AFTER_MS)
+        if not self._feeds.has_room(call):
             return
         if is_gone(self._node, cursor):
             call.fail(410, "cursor_gone", GONE)
             return
-        stream = call.stream(EVENTS, HEADERS)
-        feed = ChangeFeed(self._node, stream, cursor, prefix, follow, call)
-        self._feeds.add(feed)
-        stream.on_close(lambda: self._feeds.discard(feed))
-
-    def _look_again(self) -> None:
-        """What is in force has changed."""
-        for feed in tuple(self._feeds):
-            feed.look_again()
+        self._feeds.add(ChangeFeed(self._node, cursor, prefix, follow, call))
 
     def close(self) -> None:
         """The node stops. Readers come back with their cursors."""
-        for feed in tuple(self._feeds):
-            feed.close()
+        self._feeds.close()
 
     def _cursor(self, text: bytes) -> bytes | None:
         if not text:
@@ -117,57 +97,36 @@ class Changes:
         return cursor
 
 
-class ChangeFeed:
+class ChangeFeed(EventFeed):
     """One reader. It is sent what it may read of the changes; its cursor moves past the others."""
 
-    def __init__(
-        self, node: Backend, stream: Stream, cursor: bytes | None, prefix: bytes, follow: bool, call: ApiCall
-    ) -> None:
+    def __init__(self, node: Backend, cursor: bytes | None, prefix: bytes, follow: bool, call: ApiCall) -> None:
+        super().__init__(call)
         self._node = node
-        self._stream = stream
         self._cursor = cursor
         self._prefix = prefix
         self._follow = follow
-        self._call = call
-        self._principal = call.principal
         self._batch = BATCH_ROWS
-        self._over = self._awake = False
-        self._loop = asyncio.get_running_loop()
-        self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
-        self._unsubscribe: Callable[[], None] = node.on_change(self._wake)
-        stream.on_drain(self._wake)
-        stream.on_close(self._closed)
+        self._awake = False
+        self.stream.on_drain(self._wake)
+        self.follow(node.on_change(self._wake))
         self._wake()
 
-    def look_again(self) -> None:
-        """Whether the reader may still read, and what."""
-        principal = self._call.principal_now()
-        if principal is None or not principal.reads:
-            self.close()
-        else:
-            self._principal = principal
-
-    def close(self) -> None:
-        if not self._over:
-            self._closed()
-            self._stream.close()
-
-    def _closed(self) -> None:
-        if not self._over:
-            self._over = True
-            self._heartbeat.cancel()
-            self._unsubscribe()
+    def alive(self) -> bytes:
+        """Also moves the reader's cursor past what its prefix left out: browsers do not show an event without data."""
+        position = b"id: %s\n" % self._cursor.hex().encode() if self._cursor is not None else b""
+        return b": alive\n%s\n" % position
 
     def _wake(self) -> None:
         """In a later turn of the event loop: the change is answered first, and many changes wake once."""
-        if not self._awake and not self._over:
+        if not self._awake and not self.over:
             self._awake = True
-            self._loop.call_soon(self._send)
+            self.loop.call_soon(self._send)
 
     def _send(self) -> None:
         """As much as the reader takes, at most a batch, so that other readers have their turn."""
         self._awake = False
-        if self._over or not self._stream.writable:
+        if self.over or not self.stream.writable:
             return
         try:
             self._send_batch()
@@ -177,7 +136,7 @@ class ChangeFeed:
 
     def _send_batch(self) -> None:
         if is_gone(self._node, self._cursor):
-            self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode(ChangesGone(message=GONE)))
+            self.stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode(ChangesGone(message=GONE)))
             self.close()
             return
         wanted = self._batch
@@ -193,20 +152,13 @@ class ChangeFeed:
     def _pour(self, rows: Sequence[tuple[bytes, ChangelogEntry]]) -> bool:
         """Whether the reader took them all. Giving a key to transactions is no change of a value, and is not sent."""
         for cursor, entry in rows:
-            if not self._stream.writable:
+            if not self.stream.writable:
                 return False
             self._cursor = cursor
-            is_wanted = entry.key.startswith(self._prefix) and self._principal.may_read(entry.key)
+            is_wanted = entry.key.startswith(self._prefix) and self.principal.may_read(entry.key)
             if is_wanted and not is_owned(entry.committed):
-                self._stream.write(event(cursor, entry))
+                self.stream.write(event(cursor, entry))
         return True
-
-    def _beat(self) -> None:
-        """Also moves the reader's cursor past what its prefix left out: browsers do not show an event without data."""
-        self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
-        if self._stream.writable:
-            position = b"id: %s\n" % self._cursor.hex().encode() if self._cursor is not None else b""
-            self._stream.write(b": alive\n%s\n" % position)
 
 
 def next_batch(rows: Sequence[tuple[bytes, ChangelogEntry]]) -> int:
