@@ -96,6 +96,7 @@ class ConsolePage:
         self.page.get_by_role("button", name="Token:").click()
         self.page.get_by_label("Token", exact=True).fill(token)
         self.page.get_by_role("button", name="Use this token").click()
+        self.wait("document.querySelector('dialog[open]') === null")
 
     def axe(self) -> list[str]:
         """What axe-core finds wrong, a line each."""

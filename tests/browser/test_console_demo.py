@@ -141,6 +141,27 @@ def test_a_slow_link_is_measured_as_slow(browser: Any, world: DemoWorld) -> None
         assert tab.complaints == []
 
 
+def test_a_demo_that_was_started_again_is_asked_with_its_new_token(browser: Any, world: DemoWorld) -> None:
+    """The page has the token of the demo before: the panel refuses it, and the page asks its node for the new one."""
+    old, learned = "0" * 64, []
+
+    def stale_once(route: Any) -> None:
+        learned.append(route.request.url)
+        answer = route.fetch()
+        told = {**answer.json(), **({"token": old} if len(learned) == 1 else {})}
+        route.fulfill(response=answer, json=told)
+
+    with opened(browser, world) as tab:
+        tab.wait(f"{card(world.regions[0])}.includes('up')")
+        tab.page.evaluate("() => { location.hash = '#/plan'; }")
+        tab.wait_text("Planner")
+        tab.page.route("**/v2/console/demo", stale_once)
+        tab.page.evaluate("() => { location.hash = '#/demo'; }")
+        tab.wait_text("need an operator's token")
+        tab.wait(f"{card(world.regions[0])}.includes('up')")
+        assert len(learned) == 2
+
+
 def test_a_page_of_another_origin_cannot_kill_a_region(browser: Any, world: DemoWorld) -> None:
     with Client(world.url()) as client:
         pid = client.status().pid

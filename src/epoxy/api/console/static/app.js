@@ -21,6 +21,7 @@ const FIRST = "world";
 const THEME = "epoxy-theme";
 const THEMES = ["auto", "light", "dark"];
 const INFO_EVERY_MS = 5000;
+const LOAD_AGAIN_MS = 2000;
 
 // #/key/user%2Fada -> {name: "key", args: ["user%2Fada"]}: pages decode what is theirs, because a key may hold any byte.
 function place() {
@@ -38,16 +39,22 @@ function usePlace() {
   return found;
 }
 
+// Asked for again until the node has it: a page may be chosen while the node restarts.
 function useModule(name) {
   const [loaded, setLoaded] = useState({ name: null, page: null, error: null });
   useEffect(() => {
     let wanted = true;
-    import(`./pages/${name}.js`).then(
-      (module) => wanted && setLoaded({ name, page: module.default, error: null }),
-      (error) => wanted && setLoaded({ name, page: null, error }),
-    );
+    let timer = null;
+    const failed = (error) => {
+      if (!wanted) return;
+      setLoaded({ name, page: null, error });
+      timer = setTimeout(load, LOAD_AGAIN_MS);
+    };
+    const load = () => import(`./pages/${name}.js`).then((module) => wanted && setLoaded({ name, page: module.default, error: null }), failed);
+    load();
     return () => {
       wanted = false;
+      clearTimeout(timer);
     };
   }, [name]);
   return loaded.name === name ? loaded : { name, page: null, error: null };
@@ -124,6 +131,7 @@ function App() {
   const [asking, setAsking] = useState(false);
   const [refused, setRefused] = useState(false);
   const [hasToken, setHasToken] = useState(Boolean(token()));
+  const { data: accepted } = useJson(refused && hasToken ? "/v2/auth/whoami" : null, INFO_EVERY_MS);
   const opened = useRef(name);
   useEffect(() => {
     const unauthorized = () => setRefused(true);
@@ -138,6 +146,9 @@ function App() {
       window.removeEventListener("epoxy-token", changed);
     };
   }, []);
+  useEffect(() => {
+    if (accepted) setRefused(false); // A token that was just made reaches a node within seconds.
+  }, [accepted]);
   useEffect(() => {
     if (!Shown || opened.current === name) return;
     opened.current = name;

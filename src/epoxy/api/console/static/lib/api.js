@@ -4,6 +4,13 @@ const TOKEN = "epoxy-token";
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5000;
 
+// For an answer. A node says itself within 10 s that an outcome is not known; one that is stopped, or lost with its
+// network, says nothing, and no browser gives up on it for minutes.
+const ANSWER_MS = 30000;
+
+// For the next bytes of a stream: three of the node's heartbeats.
+const SILENCE_MS = 45000;
+
 // The token lives as long as the tab: a browser that is closed forgets it.
 export function token() {
   return sessionStorage.getItem(TOKEN) ?? "";
@@ -32,25 +39,38 @@ function headersWith(more) {
   return headers;
 }
 
-async function request(method, path, { body, headers, signal } = {}) {
-  let answer;
-  try {
-    answer = await fetch(path, { method, body, headers: headersWith(headers), signal, cache: "no-store" });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError({ status: 0, code: "no_answer", message: "This node does not answer." });
-  }
-  return answer;
+export function noAnswer() {
+  return new ApiError({ status: 0, code: "no_answer", message: "This node does not answer." });
 }
 
-async function failure(answer) {
+// What `work` gives. A connection that breaks off, before the answer or within it, is no answer.
+async function answered(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (error.name === "AbortError" || error instanceof ApiError) throw error;
+    throw noAnswer();
+  }
+}
+
+function request(method, path, { body, headers, signal } = {}) {
+  return answered(() => fetch(path, { method, body, headers: headersWith(headers), signal, cache: "no-store" }));
+}
+
+function within(signal, limitMs) {
+  const limit = AbortSignal.timeout(limitMs);
+  return signal ? AbortSignal.any([signal, limit]) : limit;
+}
+
+// `shown`: the token that was sent. What is told of one that was replaced meanwhile is no news.
+async function failure(answer, shown) {
   let problem = {};
   try {
     problem = (await answer.json()).error ?? {};
   } catch {
     // A proxy's page, or a body that broke off: the status has to do.
   }
-  if (answer.status === 401) window.dispatchEvent(new Event("epoxy-unauthorized"));
+  if (answer.status === 401 && shown === token()) window.dispatchEvent(new Event("epoxy-unauthorized"));
   return new ApiError({
     status: answer.status,
     code: problem.code,
@@ -61,22 +81,25 @@ async function failure(answer) {
 }
 
 export async function getJson(path, { signal } = {}) {
-  const answer = await request("GET", path, { headers: { accept: "application/json" }, signal });
-  if (!answer.ok) throw await failure(answer);
-  return await answer.json();
+  const shown = token();
+  const answer = await request("GET", path, { headers: { accept: "application/json" }, signal: within(signal, ANSWER_MS) });
+  if (!answer.ok) throw await failure(answer, shown);
+  return await answered(() => answer.json());
 }
 
 // `json` is sent as JSON; `body` as it is. Statuses in `expected` are outcomes, not errors: 409 of a name that is taken.
 // Gives {status, headers, body}, the body as JSON where it is JSON, else as bytes.
 export async function send(method, path, { body, json, headers = {}, expected = [], signal } = {}) {
   const given = json === undefined ? headers : { ...headers, "content-type": "application/json" };
-  const answer = await request(method, path, { body: json === undefined ? body : JSON.stringify(json), headers: given, signal });
-  if (!answer.ok && !expected.includes(answer.status)) throw await failure(answer);
+  const shown = token();
+  const sent = json === undefined ? body : JSON.stringify(json);
+  const answer = await request(method, path, { body: sent, headers: given, signal: within(signal, ANSWER_MS) });
+  if (!answer.ok && !expected.includes(answer.status)) throw await failure(answer, shown);
   const isJson = (answer.headers.get("content-type") ?? "").startsWith("application/json");
   return {
     status: answer.status,
     headers: answer.headers,
-    body: isJson ? await answer.json() : new Uint8Array(await answer.arrayBuffer()),
+    body: await answered(async () => (isJson ? await answer.json() : new Uint8Array(await answer.arrayBuffer()))),
   };
 }
 
@@ -89,9 +112,27 @@ export function subscribe(path, { onEvent, onState = () => {} }) {
 
   async function follow() {
     onState("connecting");
+    const silent = new AbortController();
+    const signal = AbortSignal.any([ended.signal, silent.signal]);
+    const lost = () => silent.abort(noAnswer());
+    let patience = setTimeout(lost, ANSWER_MS);
+    const heard = () => {
+      clearTimeout(patience);
+      patience = setTimeout(lost, SILENCE_MS);
+    };
+    try {
+      await read(signal, heard);
+    } finally {
+      clearTimeout(patience);
+    }
+  }
+
+  async function read(signal, heard) {
+    const shown = token();
     const headers = { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) };
-    const answer = await request("GET", path, { headers, signal: ended.signal });
-    if (!answer.ok) throw await failure(answer);
+    const answer = await request("GET", path, { headers, signal });
+    if (!answer.ok) throw await failure(answer, shown);
+    heard();
     onState("open");
     pause = FIRST_PAUSE_MS;
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -99,6 +140,7 @@ export function subscribe(path, { onEvent, onState = () => {} }) {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      heard();
       text += value;
       const blocks = text.split("\n\n");
       text = blocks.pop();

@@ -49,13 +49,21 @@ export function time(seconds) {
   return new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 }
 
-// A percent-encoded key as text; bytes that are no UTF-8 stay percent-encoded.
-export function keyText(encoded) {
+// Percent-encoded text; what is no UTF-8 stays percent-encoded.
+export function decoded(encoded) {
   try {
     return decodeURIComponent(encoded);
   } catch {
     return encoded;
   }
+}
+
+// What is not seen on a screen, or turns the writing around: two keys would look the same, or have nothing to click.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u2000-\u200a\u3164\uffa0]|^ | $| (?= )/gu;
+
+// A percent-encoded key as it is shown: text, with everything unseen percent-encoded.
+export function keyText(encoded) {
+  return decoded(encoded).replace(UNSEEN, encodeURIComponent);
 }
 
 // The address of a key's page. A slash of the key is none of the address.

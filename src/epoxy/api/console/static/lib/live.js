@@ -1,9 +1,15 @@
 // Data that stays fresh while it is looked at: asked again and again, and not while the tab is hidden.
 import { useCallback, useEffect, useRef, useState } from "./html.js";
-import { getJson, subscribe } from "./api.js";
+import { getJson, noAnswer, subscribe } from "./api.js";
 
 // Until a visitor who lacks a right is asked about again: another token is tried at once.
 const REFUSED_MS = 15000;
+
+// A node that has not answered for so long is said not to, while the page goes on waiting for it.
+const LATE_MS = 4000;
+
+// Until a node that did not answer, or not now, is asked again by a page that needs one answer alone.
+const ONCE_MORE_MS = 3000;
 
 // Runs `start` while the tab is visible; what it returns is called when the tab is hidden, and at the end.
 export function useWhileVisible(start, dependencies) {
@@ -25,8 +31,12 @@ export function useWhileVisible(start, dependencies) {
   }, dependencies);
 }
 
+function isPassing({ status }) {
+  return status === 0 || status === 429 || status === 503;
+}
+
 // {data, error, at, again}. After an error the last data stay, so that a page does not go blank while a node restarts.
-// `path` null: nothing is asked. `everyMs` 0: once.
+// `path` null: nothing is asked. `everyMs` 0: until there is an answer.
 export function useJson(path, everyMs = 0) {
   const [found, setFound] = useState({ data: null, error: null, at: null });
   const [turn, setTurn] = useState(0);
@@ -44,16 +54,20 @@ export function useJson(path, everyMs = 0) {
     let timer = null;
     const ask = async () => {
       let pauseMs = everyMs;
+      const late = setTimeout(() => !ended.signal.aborted && setFound((before) => ({ ...before, error: noAnswer() })), LATE_MS);
       try {
         const data = await getJson(path, { signal: ended.signal });
         if (!ended.signal.aborted) setFound({ data, error: null, at: Date.now() });
       } catch (error) {
         if (ended.signal.aborted) return;
         setFound((before) => ({ ...before, error }));
-        if (error.status === 401 || error.status === 403) pauseMs = Math.max(everyMs, REFUSED_MS);
+        if (everyMs && (error.status === 401 || error.status === 403)) pauseMs = Math.max(everyMs, REFUSED_MS);
+        else if (!everyMs && isPassing(error)) pauseMs = ONCE_MORE_MS;
+      } finally {
+        clearTimeout(late);
       }
       clearTimeout(timer);
-      if (everyMs && !ended.signal.aborted) timer = setTimeout(ask, pauseMs);
+      if (pauseMs && !ended.signal.aborted) timer = setTimeout(ask, pauseMs);
     };
     const newToken = () => {
       clearTimeout(timer);

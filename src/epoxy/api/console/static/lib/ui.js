@@ -2,6 +2,7 @@
 import { html, useEffect, useRef } from "./html.js";
 
 const TITLE = "Epoxy";
+const STYLE_AGAIN_MS = 2000;
 
 // A page with its heading, which gets the focus when the page is opened by a link of the navigation.
 export function Page({ title, lead, children }) {
@@ -97,11 +98,18 @@ export function Badge({ kind = "info", children }) {
 export function useStyles(name) {
   useEffect(() => {
     const address = `/ui/${name}`;
-    if (document.querySelector(`link[href="${address}"]`)) return;
-    const link = document.createElement("link");
-    link.rel = "stylesheet";
-    link.href = address;
-    document.head.append(link);
+    const load = () => {
+      if (document.querySelector(`link[href="${address}"]`)) return;
+      const link = document.createElement("link");
+      link.rel = "stylesheet";
+      link.href = address;
+      link.addEventListener("error", () => {
+        link.remove();
+        setTimeout(load, STYLE_AGAIN_MS);
+      });
+      document.head.append(link);
+    };
+    load();
   }, [name]);
 }
 

@@ -1,7 +1,7 @@
 // Actors: the ring of workers of this datacenter, the actors that are at home here, and one of them on a page of its own.
 import { html, useState } from "../lib/html.js";
 import { useJson } from "../lib/live.js";
-import { keyText } from "../lib/format.js";
+import { decoded } from "../lib/format.js";
 import { useRights } from "../lib/rights.js";
 import { Busy, ErrorNotice, Field, Notice, Page, Section, useStyles } from "../lib/ui.js";
 import { ActorPage } from "./actors/actor.js";
@@ -43,7 +43,7 @@ export default function ActorsPage({ args, node }) {
   const { data: pools, error } = useJson(rights.operates ? "/v2/pools" : null, EVERY_MS);
   const { data: status } = useJson(rights.known ? "/v2/status" : null, RARELY_MS);
   if (args.length >= 2 && args[0] && args[1]) {
-    const [name, key, namespace = DEFAULT] = args.map(keyText);
+    const [name, key, namespace = DEFAULT] = args.map(decoded);
     return html`<${ActorPage} key=${args.join("/")} which=${{ namespace, name, key }} rights=${rights} pools=${pools} peers=${status?.peers} />`;
   }
   return html`<${Page} title="Actors" lead="Names with an owner: each actor runs on one worker of one datacenter at a time, keeps its state through failures, and moves when its worker or its region is lost.">

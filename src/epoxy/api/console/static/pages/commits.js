@@ -1,6 +1,6 @@
 // Some of this node's writes on their way: dots along the arcs, and the timeline of each against the floor.
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { keyText, ms } from "../lib/format.js";
+import { keyHref, keyText, ms } from "../lib/format.js";
 import { useEvents, useJson } from "../lib/live.js";
 import { Badge, Busy, Button, ErrorNotice, Page, Section, Table, useStyles } from "../lib/ui.js";
 import { WorldMap } from "./world/map.js";
@@ -77,7 +77,7 @@ function Story({ sample, name }) {
   const over = sample.floor_ms ? `, ${(sample.answered_ms / sample.floor_ms).toFixed(2)} times its floor of ${ms(sample.floor_ms)}` : "";
   const together = sample.writes > 1 ? ` It was decided together with ${sample.writes - 1} other${sample.writes > 2 ? "s" : ""}.` : "";
   return html`<div class="story">
-    <p><${KindBadge} sample=${sample} /> <a class="mono" href=${`#/key/${encodeURIComponent(sample.key)}`}>${keyText(sample.key)}</a> was answered after <strong>${ms(sample.answered_ms)}</strong>${over}: ${kind.words}${sample.carried_to !== null ? ` (${name(sample.carried_to)})` : ""}.${together}</p>
+    <p><${KindBadge} sample=${sample} /> <a class="mono" href=${keyHref(sample.key)}>${keyText(sample.key)}</a> was answered after <strong>${ms(sample.answered_ms)}</strong>${over}: ${kind.words}${sample.carried_to !== null ? ` (${name(sample.carried_to)})` : ""}.${together}</p>
     <${Timeline} sample=${sample} name=${name} />
     <details>
       <summary>Step by step</summary>

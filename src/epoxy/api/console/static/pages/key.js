@@ -15,9 +15,15 @@ const TYPED = new TextEncoder();
 const MARKS = { good: "✓", info: "·", warn: "!", bad: "✕" };
 const MARK_WORDS = { good: "good", info: "to know", warn: "slow or under way", bad: "broken" };
 
+// As text, if what a field shows of it is all of it.
+function typeable(bytes, encoded) {
+  const text = textOf(bytes);
+  return text === keyText(encoded) ? text : null;
+}
+
 function Chooser({ encoded }) {
   const bytes = percentDecoded(encoded);
-  const readable = textOf(bytes);
+  const readable = typeable(bytes, encoded);
   const [text, setText] = useState(readable ?? encoded);
   const [escaped, setEscaped] = useState(readable === null);
   const [problem, setProblem] = useState("");
@@ -140,7 +146,7 @@ export default function KeyPage({ args, node }) {
   const bytes = percentDecoded(args.join("/"));
   const encoded = percentEncoded(bytes);
   const problem = bytes.length ? keyProblem(bytes) : null;
-  const name = textOf(bytes) ?? encoded;
+  const name = keyText(encoded.replaceAll("%2F", "/"));
   return html`<${Page} title=${bytes.length ? `Key ${name.length > 60 ? `${name.slice(0, 60)}…` : name}` : "Key"} lead="What every replica holds for one key, what that means, and why it is slow or stuck.">
     <${Section} title="Which key"><${Chooser} encoded=${encoded} /><//>
     ${problem ? html`<${Notice} kind="bad">${problem}<//>` : bytes.length ? html`<${Found} key=${encoded} encoded=${encoded} node=${node} />` : html`<${Listing} />`}

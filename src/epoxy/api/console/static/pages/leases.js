@@ -1,7 +1,7 @@
 // Values that end: locks, leases, and what lives as long as a session. The counts run here between two answers of the node.
 import { html, useEffect, useState } from "../lib/html.js";
 import { useJson, useWhileVisible } from "../lib/live.js";
-import { count, duration, keyHref, keyText, ms } from "../lib/format.js";
+import { count, decoded, duration, keyHref, keyText, ms } from "../lib/format.js";
 import { Badge, Busy, Button, ErrorNotice, Field, Notice, Page, Section, Stats, Table, useStyles } from "../lib/ui.js";
 
 const EVERY_MS = 2000;
@@ -74,7 +74,7 @@ function Search({ prefix, onSearch }) {
 
 export default function LeasesPage({ args }) {
   useStyles("pages/leases.css");
-  const prefix = keyText(args[0] ?? "");
+  const prefix = decoded(args[0] ?? "");
   const [cursors, setCursors] = useState([]);
   useEffect(() => setCursors([]), [prefix]);
   const after = cursors.at(-1) ?? "";
@@ -99,7 +99,7 @@ export default function LeasesPage({ args }) {
             />
             <div class="actions">
               ${cursors.length ? html`<${Button} onClick=${() => setCursors(cursors.slice(0, -1))}>Page before<//>` : null}
-              ${data.next ? html`<${Button} onClick=${() => setCursors([...cursors, encodeURIComponent(keyText(data.next))])}>Next page<//>` : null}
+              ${data.next ? html`<${Button} onClick=${() => setCursors([...cursors, data.next])}>Next page<//>` : null}
             </div>`
         : error
           ? null

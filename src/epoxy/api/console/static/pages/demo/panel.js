@@ -4,9 +4,10 @@ import { ApiError, getJson } from "../../lib/api.js";
 import { useWhileVisible } from "../../lib/live.js";
 
 const LOOK_MS = 1000;
+const LEARN_MS = 3000;
 
 async function ask({ url, token }, method, path, body, signal) {
-  let answer;
+  let answer, told;
   try {
     answer = await fetch(url + path, {
       method,
@@ -15,11 +16,11 @@ async function ask({ url, token }, method, path, body, signal) {
       headers: { authorization: `Bearer ${token}`, ...(body ? { "content-type": "application/json" } : {}) },
       body: body ? JSON.stringify(body) : undefined,
     });
+    told = await answer.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError({ status: 0, code: "no_answer", message: "The demo does not answer: it has ended, or is busy." });
   }
-  const told = await answer.json();
   if (answer.ok || answer.status === 409) return told;
   throw new ApiError({ status: answer.status, code: told.error?.code, message: told.error?.message ?? `status ${answer.status}`, definite: true });
 }
@@ -35,15 +36,26 @@ export function useDemo() {
   const giving = useRef(false);
 
   useEffect(() => {
+    if (key) return undefined;
     let wanted = true;
-    const learn = () => getJson("/v2/console/demo").then((found) => wanted && setKey(found), (problem) => wanted && setError(problem));
+    let timer = null;
+    const failed = (problem) => {
+      if (!wanted) return;
+      setError(problem);
+      if (problem.status !== 401 && problem.status !== 403) timer = setTimeout(learn, LEARN_MS);
+    };
+    const learn = () => {
+      clearTimeout(timer);
+      return getJson("/v2/console/demo").then((found) => wanted && setKey(found), failed);
+    };
     learn();
     window.addEventListener("epoxy-token", learn);
     return () => {
       wanted = false;
+      clearTimeout(timer);
       window.removeEventListener("epoxy-token", learn);
     };
-  }, []);
+  }, [key]);
 
   useWhileVisible(() => {
     if (!key) return undefined;
@@ -57,7 +69,12 @@ export function useDemo() {
           setError(null);
         }
       } catch (problem) {
-        if (!ended.signal.aborted) setError(problem);
+        if (ended.signal.aborted) return;
+        setError(problem);
+        if (problem.status === 401) {
+          timer = setTimeout(() => setKey(null), LEARN_MS); // The demo was started again, and has another token.
+          return;
+        }
       }
       if (!ended.signal.aborted) timer = setTimeout(look, LOOK_MS);
     };

@@ -37,6 +37,7 @@ export function percentEncoded(bytes) {
 export function keyProblem(bytes) {
   if (bytes.length === 0) return "A key has at least one byte.";
   if (bytes.length > MAX_KEY_BYTES) return `A key has at most ${MAX_KEY_BYTES} bytes; this one has ${bytes.length}.`;
+  if (bytes[0] === 0xff) return "Keys that begin with the byte ff are the cluster's own.";
   const text = textOf(bytes);
   if (text === "." || text === "..") return "Browsers cannot ask for a key that is only dots: epoxy inspect can.";
   return null;
