@@ -30,6 +30,7 @@ def test_an_order_that_is_interrupted_is_carried_out_all_the_same(
         (["kill"], "Missing argument 'REGION'"),
         (["slow", "a", "b"], "Missing argument 'MS'"),
         (["slow", "a", "b", "0"], "0.0 is not in the range 0<x<=2000"),
+        (["slow", "a", "b", "nan"], "nan is not in the range 0<x<=2000"),
         (["race", "a"], "Missing argument 'OTHER'"),
         (["ps"], "no demo is running; `epoxy demo` starts one"),
         (["ps", "--port-base", "9"], "no demo is running at --port-base 9"),

@@ -50,3 +50,11 @@ def test_gibberish_is_no_order() -> None:
     with here, there:
         there.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert control.read_order(here) == DemoOrder(verb="unreadable")
+
+
+def test_an_order_that_is_too_long_is_not_sent(tmp_path: Path) -> None:
+    """The demo would hang up on it, as if it had ended."""
+    with pytest.raises(InvalidRequest, match=f"an order has at most {control.MAX_ORDER_BYTES} bytes"):
+        control.ask(tmp_path / "none.sock", DemoOrder(verb="race", name="x" * control.MAX_ORDER_BYTES))
+    longest = DemoOrder(verb="race", region="r" * 64, others=("o" * 64,), name="\x01" * 1024)
+    assert control.ask(tmp_path / "none.sock", longest) is None

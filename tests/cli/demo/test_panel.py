@@ -3,6 +3,8 @@
 import http.client
 import threading
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import msgspec
 import pytest
 
 from epoxy.cli.demo import panel as module
-from epoxy.cli.demo.control import DemoOrder, DemoReply
+from epoxy.cli.demo.control import MAX_ORDER_BYTES, DemoOrder, DemoReply, ask
 from epoxy.cli.demo.panel import MAX_AT_ONCE, ORDERS, STATE, Panel, Rules, measured
 from epoxy.model.errors import Unavailable
 
@@ -127,7 +129,7 @@ def test_a_browser_that_asks_first_is_told_nothing_for_other_pages(office: Offic
     assert office.ask("OPTIONS", ORDERS, None, without="authorization", host="evil.example", **asked)[0] == 421
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"{}", b'{"verb": 1}', b'{"verb": "kill", "more": 1}', b" " * 5000])
+@pytest.mark.parametrize("body", [b"", b"{", b"{}", b'{"verb": 1}', b'{"verb": "kill", "more": 1}', b" " * 9000])
 def test_what_is_no_order_is_refused(office: Office, body: bytes) -> None:
     status, _, told = office.ask("POST", ORDERS, body)
     assert (status, told["error"]["code"]) == (400, "bad_request")
@@ -138,6 +140,16 @@ def test_other_paths_and_a_body_without_a_length(office: Office) -> None:
     assert office.ask("GET", "/")[2]["error"]["code"] == "no_such_route"
     assert office.ask("POST", STATE, b"{}")[0] == 404
     assert office.ask("POST", ORDERS)[0] == 400
+    assert office.ask("POST", ORDERS, None, **{"content-length": "9" * 5000})[0] == 400
+
+
+def test_an_order_that_is_too_long_when_it_is_passed_on(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is passed on with all its fields."""
+    body = b'{"verb":"race","name":"%b"}' % (b"x" * (MAX_ORDER_BYTES - 25))
+    assert len(body) == MAX_ORDER_BYTES
+    monkeypatch.setattr(office.panel, "perform", partial(ask, Path("none.sock")))
+    status, _, told = office.ask("POST", ORDERS, body)
+    assert (status, told["error"]["code"]) == (400, "bad_request")
 
 
 def test_refusals_of_the_demo_and_its_end(office: Office) -> None:

@@ -113,3 +113,12 @@ def test_a_name_is_a_key() -> None:
         with pytest.raises(InvalidRequest, match="1 to 1024 bytes"):
             race.run(key, [])
     assert race.fresh_name() != race.fresh_name()
+
+
+def test_a_value_of_another_client_is_cut_and_steers_no_terminal() -> None:
+    name = OneName()
+    name.taken["k"] = "\x1b]0;title\x07" + "v" * 1_000_000
+    told = race.run("k", [name.lane("east"), name.lane("west")])
+    assert all(len(racer.value) == race.SHOWN_LETTERS + len("...") for racer in told.racers)
+    assert all(line.isprintable() for line in race.in_words(told))
+    assert race.in_words(told)[0].startswith(r"\x1b]0;title\x07vvv")

@@ -1,5 +1,6 @@
 """`epoxy demo`, and the commands that send orders to a running demo."""
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -152,10 +153,20 @@ def send(order: DemoOrder, **given: Any) -> None:
         click.echo(line)
 
 
+class AddedMs(click.FloatRange):
+    """No number (nan) is below or above any, and passes every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{number} is not in the range 0<x<={self.max}.", param, ctx)
+        return number
+
+
 REGION = click.Argument(["region"])
 OTHERS = click.Argument(["others"], nargs=-1, metavar="[OTHER]...")
 OTHER = click.Argument(["other"])
-ADDED_MS = click.Argument(["added_ms"], type=click.FloatRange(0, MAX_ADDED_MS, min_open=True), metavar="MS")
+ADDED_MS = click.Argument(["added_ms"], type=AddedMs(0, MAX_ADDED_MS, min_open=True), metavar="MS")
 NAME = click.Argument(["name"], required=False)
 
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from epoxy.cli.demo.race import Race
 from epoxy.model.errors import InvalidRequest, Unavailable
 
-MAX_ORDER_BYTES = 4096
-"""An order is a verb, a few names of regions and perhaps that of a key."""
+MAX_ORDER_BYTES = 8192
+"""An order is a verb, a few names of regions and perhaps that of a key, of 1,024 bytes: each up to six as JSON."""
 
 ANSWER_S = 180.0
 """Adding a region takes the longest: it gives up after 60 seconds of starting and 90 of copying."""
@@ -90,11 +90,14 @@ def read_order(peer: socket.socket) -> DemoOrder:
 
 def ask(path: Path, order: DemoOrder, wait_s: float = ANSWER_S) -> DemoReply | None:
     """None: the demo has ended."""
+    line = msgspec.json.encode(order) + b"\n"
+    if len(line) > MAX_ORDER_BYTES:
+        raise InvalidRequest(f"an order has at most {MAX_ORDER_BYTES} bytes, not {len(line)}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.settimeout(wait_s)
         try:
             peer.connect(str(path))
-            peer.sendall(msgspec.json.encode(order) + b"\n")
+            peer.sendall(line)
             raw = b"".join(iter(lambda: peer.recv(1 << 16), b""))
         except TimeoutError:
             raise Unavailable(f"the demo at {path} does not answer") from None

@@ -26,7 +26,7 @@ from msgspec import Struct
 from epoxy.cli.demo.control import MAX_ORDER_BYTES, DemoOrder, DemoReply
 from epoxy.client import Client
 from epoxy.model.api import Failure, Problem
-from epoxy.model.errors import EpoxyError, Unavailable
+from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
 
 STATE, ORDERS = "/v1/demo", "/v1/orders"
 
@@ -176,7 +176,7 @@ class PanelRequest(BaseHTTPRequestHandler):
 
     def _order(self) -> None:
         length = self.headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > MAX_ORDER_BYTES:
+        if not length.isdecimal() or len(length) > len(str(MAX_ORDER_BYTES)) or int(length) > MAX_ORDER_BYTES:
             self._fail(400, "bad_request", f"an order is JSON of at most {MAX_ORDER_BYTES} bytes, with its length")
             return
         try:
@@ -192,6 +192,9 @@ class PanelRequest(BaseHTTPRequestHandler):
         """None: it is answered that there is no answer."""
         try:
             reply = self.server.panel.perform(order)
+        except InvalidRequest as error:
+            self._fail(400, "bad_request", str(error))
+            return None
         except Unavailable as error:
             self._fail(503, "unavailable", str(error))
             return None

@@ -25,6 +25,9 @@ PREFIX = "race/"
 """Before a fresh name, so that races are found together."""
 
 
+SHOWN_LETTERS = 64
+"""Of the value that a name has already: what a region is called, and any other client's value up to a line."""
+
 PATHS = {"fast": "in one round trip", "slow": "in more than one round trip", "local": "without asking another region"}
 
 
@@ -100,7 +103,7 @@ def raced(client: Client, key: str, lane: Lane, started: float) -> Racer:
     try:
         told = client.reserve(key, lane.region)
         outcome = "won" if told.won else "taken"
-        value, path = told.value.decode("utf-8", "replace"), told.path.value
+        value, path = cut(told.value), told.path.value
     except EpoxyError as error:
         outcome = "unknown" if isinstance(error, OutcomeUnknown) else "refused"
         message = str(error)
@@ -114,6 +117,16 @@ def raced(client: Client, key: str, lane: Lane, started: float) -> Racer:
         floor_ms=lane.floor_ms,
         message=message,
     )
+
+
+def cut(value: bytes) -> str:
+    text = value.decode("utf-8", "replace")
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
+
+
+def printable(line: str) -> str:
+    """Names and values are any client's: none of their letters may steer the terminal."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
 
 
 def placed(racer: Racer, start_s: float) -> Racer:
@@ -133,7 +146,8 @@ def in_words(race: Race) -> list[str]:
     head = f"{race.winner} has {race.key} now, in the whole world and for ever."
     if race.winner is None:
         head = f"It is not known who has {race.key}, if anyone: neither region told a winner."
-    return [head, *(f"  {racer.region:<15} {of_racer(racer)}" for racer in race.racers)]
+    lines = [head, *(f"  {racer.region:<15} {of_racer(racer)}" for racer in race.racers)]
+    return [printable(line) for line in lines]
 
 
 def of_racer(racer: Racer) -> str:

@@ -25,6 +25,7 @@ from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply, ask, socket_of
 from epoxy.cli.demo.panel import Panel, Rules, measured
 from epoxy.cli.demo.plan import LOOPBACK, PANEL_TOKEN, DemoPlan, plan
+from epoxy.cli.demo.race import printable
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client.token import read_token
 from epoxy.model.errors import Unavailable
@@ -170,9 +171,8 @@ class Demo:
     def _perform(self, order: DemoOrder) -> DemoReply:
         told = self.cluster.perform(order)
         if order.verb != "ps":
-            click.echo(
-                f"{time.strftime('%H:%M:%S')}  {' '.join((order.verb, order.region))}: {told.lines[0]}", err=True
-            )
+            what = printable(f"{' '.join((order.verb, order.region))}: {told.lines[0]}")
+            click.echo(f"{time.strftime('%H:%M:%S')}  {what}", err=True)
         return told
 
     def _report_end(self, node: RegionNode) -> None:
