@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from epoxy.actors.hosting import EnvoyLink, Hosting
+from epoxy.actors.hosting import EnvoyLink, Hosting, introduced
 from epoxy.actors.streams import FromActor
 from epoxy.model.actors import parse_id
 from epoxy.model.envoy_messages import (
@@ -86,6 +86,7 @@ class Conversation:
         if isinstance(message, EnvoyHello):
             if self.envoy is not None:
                 raise InvalidRequest("hello comes once")
+            introduced(message)  # What cannot be accepted makes this datacenter ask for no lease.
             self._early = []
             self._hosting.when_leased(lambda _: self._guarded(partial(self._connect, message)))
         elif self.envoy is None:

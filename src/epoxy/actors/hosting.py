@@ -281,17 +281,7 @@ class Hosting:
     def connect(self, hello: EnvoyHello, session: EnvoyLink) -> EnvoyId:
         """Raises InvalidRequest. A second connection of an envoy takes the place of the first; a second process under
         the same key is refused until the first is lost."""
-        said = records.EnvoyRegistration(
-            namespace=hello.namespace,
-            pool=hello.pool,
-            envoy_key=hello.envoy_key,
-            version=hello.version,
-            protocol_version=hello.protocol_version,
-            weight=hello.weight,
-            capacity=hello.slots,
-            incarnation=hello.incarnation,
-        )
-        held = {parse_id(each.actor_id): each.generation for each in hello.running}
+        said, held = introduced(hello)
         envoy = said.id
         connected = self.placement.connect(said)
         if isinstance(connected, InUse):
@@ -483,6 +473,21 @@ def end_of(before: ActorEntry, after: ActorEntry, *, asleep: bool, failed: bool)
     if not after.is_alive:
         return "destroyed"
     return "asleep" if asleep else "failed" if failed else "ended"
+
+
+def introduced(hello: EnvoyHello) -> tuple[records.EnvoyRegistration, dict[bytes, int]]:
+    """Who says it, and the generations of the actors that run there, by their ids. Raises InvalidRequest."""
+    said = records.EnvoyRegistration(
+        namespace=hello.namespace,
+        pool=hello.pool,
+        envoy_key=hello.envoy_key,
+        version=hello.version,
+        protocol_version=hello.protocol_version,
+        weight=hello.weight,
+        capacity=hello.slots,
+        incarnation=hello.incarnation,
+    )
+    return said, {parse_id(each.actor_id): each.generation for each in hello.running}
 
 
 def find(view: Snapshot, target: Target) -> ActorEntry | None:

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from epoxy.api.http.event_feeds import EventFeeds
 from epoxy.api.http.inputs import BadRequest
 from epoxy.api.http.permissions import check_call, check_call_all, check_list, may_call, missing_role
-from epoxy.api.http.routes_changes import Changes
 from epoxy.model.access import Access, AccessRole, Grant
 from epoxy.model.actors import ActorName
 from epoxy.protocol.access.principal import OPEN, STRANGER, Principal
@@ -132,7 +132,7 @@ def test_a_stream_of_changes_ends_with_its_grant(change: str) -> None:
 
 
 def test_planted_a_stream_that_does_not_look_again_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Changes, "_look_again", lambda _self: None)
+    monkeypatch.setattr(EventFeeds, "_look_again", lambda _self: None)
     with pytest.raises(AssertionError, match="later"):
         test_a_stream_of_changes_ends_with_its_grant("revoked")
 

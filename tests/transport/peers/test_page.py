@@ -128,21 +128,23 @@ def test_a_signature_is_made_as_the_page_says(request_line: str) -> None:
 
 def test_the_orders_to_an_emulated_link_do_what_the_page_says() -> None:
     link = Link(JumpingClock())
-    bodies = re.findall(r"\{.*?\}", example("POST /v2/admin/links"))
+    bodies = re.findall(r"\{.*?\}+", example("POST /v2/admin/links"))
     both = {"sends": False, "hears": False}
+    halved = {"2": {"sends": False, "hears": True}, "3": both}
     expected: list[dict[str, object]] = [
-        {"2": both, "3": both},
-        {"2": {"sends": False, "hears": True}, "3": both},
-        {"3": both},
-        {"3": both},
+        {"cut": {"2": both, "3": both}},
+        {"cut": halved},
+        {"cut": halved, "slow": {"2": 300.0}},
+        {"cut": {"3": both}},
+        {"cut": {"3": both}},
     ]
 
     async def test(server: RunningServer) -> None:
-        for nonce, (body, cut) in enumerate(zip(map(str.encode, bodies), expected, strict=True)):
+        for nonce, (body, told) in enumerate(zip(map(str.encode, bodies), expected, strict=True)):
             signature, _ = sign(KEY, SignedHeader(OPERATOR, ME, 0, NOW_MS, nonce), b"/v2/admin/links", body)
             head = b"POST /v2/admin/links HTTP/1.1\r\nauthorization: %b\r\ncontent-length: %d\r\n\r\n"
             answer = await server.ask(head % (signature, len(body)) + body)
-            assert msgspec.json.decode(answer.partition(b"\r\n\r\n")[2]) == {"cut": cut}
+            assert msgspec.json.decode(answer.partition(b"\r\n\r\n")[2]) == told
 
     with_server(links_api(link, Verifier(ME, KEY, now_ms=lambda: NOW_MS)), test)
 
