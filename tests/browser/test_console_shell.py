@@ -179,3 +179,39 @@ def test_a_key_of_the_cluster_is_not_asked_for(browser: Any, world: ConsoleWorld
     with opened(browser, world, "#/key/%FFsystem") as tab:
         tab.wait_text("Keys that begin with the byte ff are the cluster's own.")
         assert tab.complaints == []
+
+
+def test_a_stream_that_is_refused_says_so_and_is_seldom_asked_for_again(browser: Any, world: ConsoleWorld) -> None:
+    """As at the address for operators, or with a token that reads no key."""
+    refusal = '{"error": {"code": "wrong_listener", "message": "served elsewhere", "definite": true}}'
+    asked: list[str] = []
+
+    def refuse(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=421, content_type="application/json", body=refusal)
+
+    with opened(browser, world, "#/plan") as tab:
+        tab.page.clock.install()
+        tab.page.route("**/v2/commits/samples", refuse)
+        tab.page.get_by_role("link", name="Commits").click()
+        tab.wait_text("Writes are shown to a token that reads keys, at the node's address for clients.")
+        tab.page.clock.run_for(REFUSED_MS // 2)
+        assert len(asked) == 1
+        with tab.page.expect_request("**/v2/commits/samples"):
+            tab.page.clock.run_for(REFUSED_MS // 2)
+
+
+def test_a_cluster_of_one_datacenter_is_called_that(browser: Any, world: ConsoleWorld) -> None:
+    def alone(route: Any) -> None:
+        answer = route.fetch()
+        seen = answer.json()
+        me = [member for member in seen["members"] if member["id"] == seen["id"]]
+        route.fulfill(
+            response=answer, json={**seen, "members": me, "links": [], "replicas": 1, "tolerated_failures": 0}
+        )
+
+    with opened(browser, world, "#/plan") as tab:
+        tab.page.route("**/v2/world", alone)
+        tab.page.get_by_role("link", name="World").click()
+        tab.wait_text(f"{world.regions[0]} is the only datacenter.")
+        assert tab.complaints == []

@@ -42,6 +42,22 @@ def test_files_are_compressed_for_clients_that_take_it(fake: FakeApi) -> None:
     assert gzip.decompress(packed.body) == fake.ask("GET", "/ui/app.js").body == (STATIC / "app.js").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("gzip", True),
+        ("br, GZIP;q=0.1", True),
+        ("gzip;q=0", False),
+        ("br, gzip; q=0.00", False),
+        ("x-notgzip", False),
+        ("identity", False),
+    ],
+)
+def test_clients_that_refuse_compression_get_none(fake: FakeApi, accepted: str, packed: bool) -> None:
+    answer = fake.ask("GET", "/ui/app.js", accept_encoding=accepted)
+    assert (answer.status, answer.headers.get("content-encoding") == "gzip") == (200, packed)
+
+
 @pytest.mark.parametrize("path", ["/ui/none.js", "/ui/../pyproject.toml", "/ui/%2e%2e/assets.py", "/ui/\x80", "/uix"])
 def test_nothing_else_is_served(fake: FakeApi, path: str) -> None:
     refused = fake.ask("GET", path)

@@ -1,6 +1,8 @@
 """The console's pages. They hold no data: everything they show, they ask for with the visitor's own token. They are for
 browsers, and not in the document of the API."""
 
+import re
+
 from epoxy.api.console.assets import INDEX, Asset, Assets
 from epoxy.api.console.sources import NoArchive
 from epoxy.api.http.calls import ApiCall, Header
@@ -39,6 +41,9 @@ REVALIDATED: Header = (b"Cache-Control", b"no-cache")
 VERSIONED = "vendor/pyodide/"
 FOR_EVER: Header = (b"Cache-Control", b"public, max-age=31536000, immutable")
 """Of files with a version in their address: another version has another one."""
+
+
+NOUGHT = re.compile(rb"q *= *0(\.0*)?")
 
 
 class ConsoleRoutes:
@@ -93,8 +98,17 @@ class ConsoleRoutes:
         return (*HEADERS, (b"Content-Security-Policy", policy), kept, (b"ETag", asset.etag))
 
 
+def takes_gzip(accepted: bytes) -> bool:
+    """By `Accept-Encoding`. A weight of nought refuses it."""
+    for part in accepted.lower().split(b","):
+        name, _, weight = part.partition(b";")
+        if name.strip() == b"gzip":
+            return not NOUGHT.fullmatch(weight.strip())
+    return False
+
+
 def send(call: ApiCall, asset: Asset, headers: tuple[Header, ...]) -> None:
-    if asset.packed and b"gzip" in call.request.headers.get(b"accept-encoding", b""):
+    if asset.packed and takes_gzip(call.request.headers.get(b"accept-encoding", b"")):
         packed = (*headers, (b"Content-Encoding", b"gzip"))
         call.answer(200, asset.packed, content_type=asset.content_type, headers=packed)
     elif asset.plain:

@@ -11,6 +11,14 @@ const ANSWER_MS = 30000;
 // For the next bytes of a stream: three of the node's heartbeats.
 const SILENCE_MS = 45000;
 
+// Until a visitor who lacks a right is asked about again: another token is tried at once.
+export const REFUSED_MS = 15000;
+
+// The visitor's token is not enough for it, or it is served at another address of the node. Neither changes soon.
+export function isRefusal(error) {
+  return error !== undefined && [401, 403, 421].includes(error.status);
+}
+
 // The token lives as long as the tab: a browser that is closed forgets it.
 export function token() {
   return sessionStorage.getItem(TOKEN) ?? "";
@@ -104,7 +112,7 @@ export async function send(method, path, { body, json, headers = {}, expected = 
 }
 
 // Server-sent events with a token, which EventSource cannot send. Connects again by itself, with the last id, until stopped.
-// `onEvent({id, event, data})`, `onState("connecting" | "open" | "closed", error?)`. Gives a function that stops it.
+// `onEvent({id, event, data})`, `onState("connecting" | "open" | "closed" | "refused", error?)`. Gives a function that stops it.
 export function subscribe(path, { onEvent, onState = () => {} }) {
   const ended = new AbortController();
   let lastId = "";
@@ -161,8 +169,9 @@ export function subscribe(path, { onEvent, onState = () => {} }) {
         reason = error;
       }
       if (ended.signal.aborted) return;
-      onState("closed", reason);
-      await new Promise((resume) => setTimeout(resume, pause));
+      const refused = isRefusal(reason);
+      onState(refused ? "refused" : "closed", reason);
+      await new Promise((resume) => setTimeout(resume, refused ? REFUSED_MS : pause));
       pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     }
   }

@@ -1,9 +1,6 @@
 // Data that stays fresh while it is looked at: asked again and again, and not while the tab is hidden.
 import { useCallback, useEffect, useRef, useState } from "./html.js";
-import { getJson, noAnswer, subscribe } from "./api.js";
-
-// Until a visitor who lacks a right is asked about again: another token is tried at once.
-const REFUSED_MS = 15000;
+import { getJson, isRefusal, noAnswer, REFUSED_MS, subscribe } from "./api.js";
 
 // A node that has not answered for so long is said not to, while the page goes on waiting for it.
 const LATE_MS = 4000;
@@ -61,7 +58,7 @@ export function useJson(path, everyMs = 0) {
       } catch (error) {
         if (ended.signal.aborted) return;
         setFound((before) => ({ ...before, error }));
-        if (everyMs && (error.status === 401 || error.status === 403)) pauseMs = Math.max(everyMs, REFUSED_MS);
+        if (everyMs && isRefusal(error)) pauseMs = Math.max(everyMs, REFUSED_MS);
         else if (!everyMs && isPassing(error)) pauseMs = ONCE_MORE_MS;
       } finally {
         clearTimeout(late);
@@ -84,7 +81,7 @@ export function useJson(path, everyMs = 0) {
   return { ...found, again };
 }
 
-// The state of the stream: "connecting", "open" or "closed". `onEvent` may change from one drawing to the next.
+// The state of the stream: "connecting", "open", "closed" or "refused". `onEvent` may change from one drawing to the next.
 export function useEvents(path, onEvent) {
   const [state, setState] = useState("connecting");
   const latest = useRef(onEvent);

@@ -12,7 +12,8 @@ const KEPT = 50;
 const SHOW_EVERY_MS = 250; // Four times a second is as often as a list can be read.
 const READ_MS = 1500; // How long the timeline of the newest write stays.
 const STREAM = "/v2/commits/samples";
-const STATES = { connecting: "Connecting to this node…", open: "Live.", closed: "The stream ended. It is opened again by itself." };
+const STATES = { connecting: "Connecting to this node…", open: "Live.", closed: "The stream ended. It is opened again by itself.", refused: "Not shown to you here." };
+const REFUSED = "Writes are shown to a token that reads keys, at the node's address for clients.";
 
 function useStill() {
   const [query] = useState(() => matchMedia("(prefers-reduced-motion: reduce)"));
@@ -146,7 +147,7 @@ export default function CommitsPage() {
     <${Section} title=${picked ? "Timeline of the chosen write" : "Timeline of the newest write"}>
       ${chosen
         ? html`<${Story} sample=${chosen} name=${name} />`
-        : html`<p class="muted">${state === "open" ? "No write was seen yet. This page shows writes that clients send to this node." : "Waiting for the node."}</p>`}
+        : html`<p class="muted">${state === "open" ? "No write was seen yet. This page shows writes that clients send to this node." : state === "refused" ? REFUSED : "Waiting for the node."}</p>`}
     <//>
     <${Section} title="The last writes" class="commit-list">
       <${Table} caption="The last 50 sampled writes, newest first" columns=${columns} rows=${listed} empty="None yet." />

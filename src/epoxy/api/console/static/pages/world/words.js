@@ -19,6 +19,7 @@ export function mayFailKind(tolerated) {
 
 // The rest of the story: who is away, and what that means for clients.
 export function explained(world) {
+  if (world.members.length === 1) return `${world.datacenter || "This"} is the only datacenter. Writes go on as long as it does.`;
   const away = world.members.filter((member) => !member.reachable).map((member) => member.datacenter);
   const reach = world.members.length - away.length;
   const names = away.length > 1 ? `${away.slice(0, -1).join(", ")} and ${away.at(-1)} are` : `${away[0]} is`;
