@@ -1,5 +1,5 @@
 // One key: what each replica holds, what that means, its history, and forms to read and write it.
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useState } from "../lib/html.js";
 import { useJson } from "../lib/live.js";
 import { count, keyHref, keyText } from "../lib/format.js";
 import { Badge, Busy, Button, ErrorNotice, Field, Notice, Page, Section, Table, useStyles } from "../lib/ui.js";
@@ -27,7 +27,8 @@ function Chooser({ encoded }) {
   const [text, setText] = useState(readable ?? encoded);
   const [escaped, setEscaped] = useState(readable === null);
   const [problem, setProblem] = useState("");
-  useEffect(() => {
+  // Before the browser draws: a visitor who types at once must not lose it.
+  useLayoutEffect(() => {
     setText(readable ?? encoded);
     setEscaped(readable === null);
     setProblem("");
