@@ -30,6 +30,8 @@ SLOWEST_LOOK_S = 1.0
 
 STDERR = 2
 
+ENDING = threading.Lock()
+
 BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """CLOCK_MONOTONIC stands still in Linux while a machine is suspended."""
 
@@ -66,11 +68,12 @@ def reason_to_end(now_ms: float, turned_ms: float, lease: WorkerLease) -> str | 
 
 def end_process(reason: str) -> None:
     """Without clean-up, which could wait for what blocks the process. So does a reader of stderr that reads no more, or
-    a lock of `sys.stderr`."""
-    with contextlib.suppress(OSError):
-        os.set_blocking(STDERR, False)
-        os.write(STDERR, f"epoxy worker: this process ends with status {EXIT_STOOD_STILL}: {reason}\n".encode())
-    os._exit(EXIT_STOOD_STILL)
+    a lock of `sys.stderr`. The thread and the loop may both come here: the second waits for the end."""
+    with ENDING:
+        with contextlib.suppress(OSError):
+            os.set_blocking(STDERR, False)
+            os.write(STDERR, f"epoxy worker: this process ends with status {EXIT_STOOD_STILL}: {reason}\n".encode())
+        os._exit(EXIT_STOOD_STILL)
 
 
 Lease = Callable[[], WorkerLease | None]

@@ -1,5 +1,6 @@
 """The connection of an envoy, and the grant it came with: which pools it may serve, and whose key is whose."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -205,6 +206,7 @@ def test_a_node_answers_in_the_form_of_the_hello() -> None:
 
 
 def test_what_a_turn_produced_is_one_frame_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epoxy.api.http.envoy_session.TURN_S", math.inf)
     socket = Socket(Datacenter(), principal())
     socket.batch(HELLO, *[Ping(sent_ms=number) for number in range(20)])
     assert socket.frames == []

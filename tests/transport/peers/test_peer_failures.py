@@ -149,7 +149,7 @@ def test_each_new_reason_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
                 assert caller.peers.trouble(PEER).endswith(" s behind"), "what it says, not the JSON around it"
             async with replica_server(Replica(), port=port):
                 await caller.reached()
-            assert caller.peers.trouble(PEER) == ""
+                assert caller.peers.trouble(PEER) == ""
 
     run(story())
     told = [record.getMessage() for record in caplog.records if record.name == "epoxy.peers"]
