@@ -207,6 +207,11 @@ class Sender:
         self._unsent[made] = memoryview(self._flood.first)
         self.counts["connections"] += 1
 
+    @property
+    def has_begun(self) -> bool:
+        """Something was sent, by a flood that sends anything."""
+        return self.counts["sent"] > 0 or not (self._flood.first or self._flood.repeated)
+
     def run(self, over: Callable[[], bool]) -> None:
         poll, known = select.epoll(), dict[int, socket.socket]()
         dripped = monotonic()
@@ -262,8 +267,17 @@ def main() -> None:
     flood = (FLOODS | HANDSHAKES | GUESSES)[name]
     sender = Sender(flood, int(http if flood.door == "http" else resp), more[0] if more else SOURCE)
     sender.open()
-    print("ready", flush=True)
-    sender.run(lambda: bool(select.select([sys.stdin], [], [], 0)[0]))
+    told = False
+
+    def over() -> bool:
+        """Asked at each turn. That it is ready is said when it has begun."""
+        nonlocal told
+        if not told and sender.has_begun:
+            told = True
+            print("ready", flush=True)
+        return told and bool(select.select([sys.stdin], [], [], 0)[0])
+
+    sender.run(over)
     print(json.dumps(sender.counts), flush=True)
 
 
