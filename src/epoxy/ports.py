@@ -83,6 +83,14 @@ class Store(Protocol):
         """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
         called if that fails: the process ends."""
 
+    @property
+    def loads_ahead(self) -> bool:
+        """Whether rows may be far away, so that `load` is worth a call before a rule reads them."""
+
+    def load(self, rows: Sequence[bytes], then: Callable[[], None]) -> None:
+        """Bring these rows near, and call `then`: at once if they are. For speed alone: a row that was not loaded is
+        read when it is asked for, and the event loop waits."""
+
     def newest(self) -> Snapshot:
         """Everything committed, durable or not. Read at once: it changes with the next commit."""
 

@@ -124,6 +124,10 @@ class StoreFailed(StoreError):
     definite = False
 
 
+class StoreUnavailable(StoreError):
+    """The database does not answer now. Nothing is known of what was asked for."""
+
+
 class InvariantViolation(EpoxyError):
     definite = False
 

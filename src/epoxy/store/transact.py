@@ -1,7 +1,7 @@
 """What is the same for every driver: transactions as functions, conflicts, and callbacks for durability."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from epoxy.model.errors import Conflict, StoreFailed, TooManyConflicts
@@ -17,6 +17,7 @@ class Transactor:
     stamped rows."""
 
     commits = 0
+    loads_ahead = False
     _synced = 0
     _stamped_bytes = 0
     _dead: str | None = None
@@ -48,6 +49,10 @@ class Transactor:
         if transaction.view.has_changed(transaction.read_keys, transaction.read_ranges):
             raise Conflict("what this transaction read has changed since it began")
         self.write(transaction)
+
+    def load(self, rows: Sequence[bytes], then: Callable[[], None]) -> None:  # noqa: ARG002
+        """All rows are near."""
+        then()
 
     def stamped_bytes(self) -> int:
         return self._stamped_bytes

@@ -1,0 +1,116 @@
+"""What the PostgreSQL store needs of a database, as a Protocol: production asks a server, the simulator plays one.
+
+Everything is asynchronous by callbacks on the event loop, except the blocking reads of `read_rows` and `read_range`,
+which stand for what a page fault is to a store on a disk.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from epoxy.ports import KeyValue, Snapshot
+
+T = TypeVar("T")
+
+
+class Verdict(Enum):
+    """What became of a batch, or of a fence query."""
+
+    DONE = "done"
+    FENCED = "fenced"
+    """Another session has taken this one's shards, or it was never there: nothing was written."""
+    STALE_CONFIG = "stale_config"
+    """The replica has a newer configuration than this session knows: nothing was written."""
+    UNKNOWN = "unknown"
+    """The connection was lost. It may have taken effect, or may still do so."""
+
+
+class GroupCommit(Struct, frozen=True):
+    """One group commit. `number` is one more than that of the session's batch before it, so that a batch is applied
+    once however often it is sent. `rows`: to set, each with its shard, or to delete. `stamped`: for each commit with
+    stamped rows, in their order: prefixes, suffixes and values. `counts`: whether the position rises."""
+
+    session: int
+    number: int
+    config_epoch: int
+    rows: Sequence[tuple[bytes, bytes, int]] = ()
+    deleted: Sequence[bytes] = ()
+    stamped: Sequence[Sequence[tuple[bytes, bytes, bytes]]] = ()
+    counts: bool = True
+    next_config_epoch: int = 0
+    """Of a configuration among the rows, which is in force with them; 0: there is none."""
+
+
+class Reached(Struct, frozen=True):
+    """After a batch: the last stamp that the replica gave, and its position."""
+
+    verdict: Verdict
+    sequence: int = 0
+    position: int = 0
+
+
+class SessionRow(Struct, frozen=True):
+    """`left_ms`: of its lease, by the database's clock at the moment of the query; negative: it is over."""
+
+    id: int
+    url: str
+    version: str
+    left_ms: float
+    fenced: bool
+
+
+class ShardTable(Struct, frozen=True):
+    """Who owns what, and who is there. `owners`: by shard, the session; 0: none. Fenced sessions are left out."""
+
+    sessions: Sequence[SessionRow]
+    owners: Sequence[int]
+    epochs: Sequence[int]
+
+
+class Database(Protocol):
+    """A failure of the connection is reported as UNKNOWN or None, never raised; the database is asked again by the
+    caller. `now` and leases are on the database's clock."""
+
+    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+        """Apply a batch, unless it was applied already."""
+
+    def fence(self, session: int, config_epoch: int, done: Callable[[Verdict], None]) -> None:
+        """Whether this session owns its shards still, by a query that begins after this call."""
+
+    def load(self, keys: Sequence[bytes], done: Callable[[dict[bytes, bytes] | None], None]) -> None:
+        """The rows of these keys that exist."""
+
+    def load_shard(self, shard: int, done: Callable[[dict[bytes, bytes] | None], None]) -> None:
+        """All rows of a shard."""
+
+    def open_session(self, url: str, version: str, lease_ms: float, done: Callable[[int | None], None]) -> None:
+        """A new session without shards."""
+
+    def renew(self, session: int, lease_ms: float, done: Callable[[ShardTable | None], None]) -> None:
+        """Extend the lease of a session unless it is fenced, and look at the table. A fenced session is not in it."""
+
+    def take(
+        self, session: int, shards: Sequence[int], dead: Sequence[int], done: Callable[[Sequence[int] | None], None]
+    ) -> None:
+        """Fence the dead sessions whose lease is over, and take those of the shards that no session owns after that.
+        Returns the shards taken."""
+
+    def give(self, session: int, shard: int, to: int, done: Callable[[bool | None], None]) -> None:
+        """Hand a shard over to another session that is not fenced; 0: to none."""
+
+    def close_session(self, session: int, done: Callable[[], None]) -> None:
+        """Fence the own session: its shards are free."""
+
+    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Blocking. Raises StoreUnavailable."""
+
+    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+        """Blocking. Raises StoreUnavailable."""
+
+    def position(self) -> tuple[int, int]:
+        """Sequence and position of the replica. Blocking."""
+
+    def cut(self, job: Callable[[Snapshot], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        """Run a job over one snapshot of the database in a thread, and call back on the event loop."""
