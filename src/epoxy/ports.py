@@ -5,6 +5,8 @@ from typing import Protocol, TypeVar
 
 from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
+from epoxy.model.records import Proposal
+from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 
 T = TypeVar("T")
@@ -91,6 +93,9 @@ class Store(Protocol):
         """Bring these rows near, and call `then`: at once if they are. For speed alone: a row that was not loaded is
         read when it is asked for, and the event loop waits."""
 
+    def is_near(self, rows: Sequence[bytes]) -> bool:
+        """Whether all these rows are read without waiting."""
+
     def newest(self) -> Snapshot:
         """Everything committed, durable or not. Read at once: it changes with the next commit."""
 
@@ -141,6 +146,33 @@ class KeyEngine(Protocol):
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+
+class KeyRoutes(Protocol):
+    """Which node of a datacenter serves a key, and the way there. A datacenter is one replica; its keys are split into
+    shards, each of which is owned by one node at a time."""
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether this node owns the system shard: it alone speaks with other datacenters."""
+
+    def is_mine(self, key: bytes) -> bool: ...
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        """At the owner of its key."""
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        """At the owner of the key."""
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        """At the gateway."""
+
+    def ordered_write(self, write: Write, mark: Proposal, answered: Callable[[Outcome], None]) -> None:
+        """Of a key that belongs to transactions by this mark: at the gateway."""
+
+    def ordered_read(
+        self, key: bytes, mark: Proposal, consistency: Consistency, answered: Callable[[ReadAnswer], None]
+    ) -> None: ...
 
 
 class Timer(Protocol):

@@ -75,7 +75,7 @@ class RottingStore:
         rotten.difference_update([row for row in rotten if store.durable().get(row) is None])
         self.unwritten = set(rotten)
         self.on_rot: Callable[[bytes], None] = lambda _: None
-        self.load, self.loads_ahead = store.load, store.loads_ahead
+        self.load, self.is_near, self.loads_ahead = store.load, store.is_near, store.loads_ahead
         self.when_durable = store.when_durable
         self.newest_stamp = store.newest_stamp
         self.position = store.position
