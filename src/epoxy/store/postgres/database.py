@@ -94,11 +94,13 @@ class Database(Protocol):
     def take(
         self, session: int, shards: Sequence[int], dead: Sequence[int], done: Callable[[Sequence[int] | None], None]
     ) -> None:
-        """Fence the dead sessions whose lease is over, and take those of the shards that no session owns after that.
-        Returns the shards taken."""
+        """Fence the dead sessions whose lease is over, and take those of the shards that no session owns after that:
+        owned by none, or by a session that is fenced. A fenced session takes nothing. Returns the shards taken."""
 
-    def give(self, session: int, shard: int, to: int, done: Callable[[bool | None], None]) -> None:
-        """Hand a shard over to another session that is not fenced; 0: to none."""
+    def give(self, session: int, shard: int, epoch: int, to: int, done: Callable[[bool | None], None]) -> None:
+        """Hand a shard over to another session that is not fenced; 0: to none. Only while this session owns it with
+        this epoch: a hand-over whose connection was lost may take effect late, and must not take the shard away if it
+        has come back meanwhile."""
 
     def close_session(self, session: int, done: Callable[[], None]) -> None:
         """Fence the own session: its shards are free."""
