@@ -85,6 +85,9 @@ the links that votes take, and a MiB takes a replica 20 ms."""
 
 
 class Node:
+    orders = True
+    """Whether the ordered engine runs here: not at each of several nodes of a datacenter."""
+
     def __init__(
         self,
         settings: Settings,
@@ -115,7 +118,7 @@ class Node:
         self.lifecycle = STARTING
         self.paths: Counter[Path] = Counter()
         self.started_ms = self.epoch_began_ms = clock.now_ms()
-        self.replica = Replica(self.me, store, settings.first_config(), self._alarm)
+        self.replica = Replica(self.me, store, settings.first_config(), self._alarm, follows=not self.orders)
         self.gate = self._gate(dice) if member_rpc is not None else None
         transport = GatedTransport(self.gate, links) if self.gate is not None else links
         self.driver = Driver(self.replica, transport, clock, dice, Timing(), self._alarm)
@@ -183,8 +186,9 @@ class Node:
         self._retime()
         self.leases.load()
         self.access.start()
-        self.ordered.adopt(self.replica.config)
-        self.ordered.start()
+        if self.orders:
+            self.ordered.adopt(self.replica.config)
+            self.ordered.start()
         if self.member is not None:
             self.member.key_sync.gc.floor = floor_of(self.settings.limits)
             self.member.key_sync.gc.ceiling = self.changelog_ceiling
@@ -432,7 +436,7 @@ class Node:
             self._enter(
                 lifecycle_of(config, self.me, gate.identity, is_known=known, waits_for=waits_for, refused=refused)
             )
-        if self.ready:
+        if self.ready and self.orders:
             self.ordered.found(self.replica.config)
             self.ordered.adopt(self.replica.config)
 
@@ -451,7 +455,8 @@ class Node:
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         self.epoch_began_ms = self.clock.now_ms()
         self._update_lifecycle()
-        self.ordered.adopt(self.replica.config)
+        if self.orders:
+            self.ordered.adopt(self.replica.config)
 
     def _written(self, write: Write, done: Written, outcome: Outcome) -> None:
         """A key that belongs to transactions is written by one; it cannot be reserved."""

@@ -205,10 +205,13 @@ class AccessControl:
         if isinstance(outcome, ReadFailed):
             return
         self.confirmed_ms = self._clock.now_ms()
+        here = self._driver.serves(ACCESS_KEY)
         if outcome.committed is not None:
-            self._keep(outcome.committed)
+            if here:
+                self._keep(outcome.committed)
             self._adopt(outcome.committed)
-        self._settle()
+        if here:
+            self._settle()
 
     def _keep(self, committed: Proposal) -> None:
         """The next start of this node knows it, too. A row that is damaged is left to its repair."""

@@ -1,6 +1,6 @@
 """The per-key engine of one replica: queues the writes of a key, and hosts the flows of writes and reads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from epoxy.model.messages import Accept, Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
@@ -11,6 +11,7 @@ from epoxy.model.writes import (
     Consistency,
     Outcome,
     Path,
+    ReadAnswer,
     ReadFailed,
     ReadOutcome,
     ReadResult,
@@ -28,7 +29,7 @@ from epoxy.node.keys.recent_writers import RecentWriters
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.single_write import SingleWrite
 from epoxy.node.observer import Observer, Unobserved
-from epoxy.ports import Clock, Dice, Transport
+from epoxy.ports import Clock, Dice, KeyRoutes, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
 from epoxy.protocol.keys.carrying import answer_to, in_messages, is_declined, place, unpacked, was_taken_by_none
@@ -80,6 +81,8 @@ class Driver:
         self.timing = timing
         self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
+        self.routes: KeyRoutes | None = None
+        """To the owners of keys inside a datacenter of several nodes; None: there is one, and all keys are its own."""
         self.silence: Callable[[], None] = lambda: None
         """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""
         self.sampled: Callable[[Write, Callable[[Outcome], None]], Callable[[Outcome], None]] | None = None
@@ -102,6 +105,9 @@ class Driver:
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
         """What waits for a round of the same key becomes the next fold. `turn` says whether a write that had to wait
         may still begin."""
+        if self.routes is not None and not self.routes.is_mine(write.key):
+            self.routes.write(write, answered)
+            return
         if self.sampled is not None:
             answered = self.sampled(write, answered)
         key, plan, now_ms = write.key, self.plan(), self.clock.now_ms()
@@ -164,7 +170,18 @@ class Driver:
         self._observe(outcome, single.begun_ms, single.prepares)
         single.client(outcome)
 
+    def serves(self, key: bytes) -> bool:
+        """Whether the rules of this key run here."""
+        return self.routes is None or self.routes.is_mine(key)
+
+    def busy_keys(self) -> Iterable[bytes]:
+        """Keys with writes that wait or are under way."""
+        return self._queues
+
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        if self.routes is not None and not self.routes.is_mine(key):
+            self.routes.read(key, consistency, partial(passed_on, answered))
+            return
         answered = partial(self._found, key, consistency, answered)
         if consistency is Consistency.LINEARIZABLE:
             writer, plan = self.writers.of(key), self.plan()
@@ -358,6 +375,11 @@ class Driver:
 def no_commands(steps: Steps, _register: Register) -> Evaluated:
     """The default of `Driver.evaluate`."""
     raise NotImplementedError(f"this node runs no commands: {steps}")
+
+
+def passed_on(answered: Callable[[ReadOutcome], None], answer: ReadAnswer) -> None:
+    """The answer of another node, which may have refused."""
+    answered(ReadFailed(reason=answer.reason) if isinstance(answer, Refused) else answer)
 
 
 def drop(_reply: Reply) -> None:

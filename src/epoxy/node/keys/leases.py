@@ -197,7 +197,7 @@ class Leases:
         if committed.expiry is not None or key in self._counts:
             self.follow(key, committed)
         if committed.value is None and (session := session_of(key)):
-            self._session_over(session)
+            self.session_over(session)
 
     def follow(self, key: bytes, committed: Proposal) -> None:
         """A version with the same expiry as the one before does not begin the count anew."""
@@ -253,7 +253,7 @@ class Leases:
     def _load(self, expiring: Expiring, after: bytes | None) -> None:
         rows = expiring(after, LOADED_AT_ONCE)
         for key, entry in rows:
-            if key not in self._counts:
+            if key not in self._counts and self._driver.serves(key):
                 self._found(key, entry)
         if len(rows) == LOADED_AT_ONCE:
             self._clock.call_later(0, partial(self._load, expiring, rows[-1][0]))
@@ -272,15 +272,29 @@ class Leases:
 
     def _look_at_session(self, key: bytes, found: LeaseCount) -> None:
         """A session that is not known here may be on its way, or be over since long."""
+        if not self._driver.serves(session_key(found.expiry.session)):
+            self._ask_about(key, found)
+            return
         session = self._driver.replica.newest(session_key(found.expiry.session))
         if session is None:
             self._push(key, found, self._clock.now_ms() + UNHEARD_MS)
         elif session.is_tombstone:
             self._end_now(key, found)
 
-    def _session_over(self, session: bytes) -> None:
+    def session_over(self, session: bytes) -> None:
         for key in sorted(self._attached.get(session, ())):
             self._end_now(key, self._counts[key])
+
+    def look_again(self) -> None:
+        """At all sessions: news of their ends may have been lost."""
+        for keys in list(self._attached.values()):
+            for key in keys:
+                self._look_at_session(key, self._counts[key])
+
+    def forget_others(self) -> None:
+        """Stop counting for keys whose rules run elsewhere from here on: their new owner counts anew."""
+        for key in [key for key in self._counts if not self._driver.serves(key)]:
+            self._drop(key, self._counts[key], ended_by=0)
 
     def _end_now(self, key: bytes, found: LeaseCount) -> None:
         found.ends_ms = self._clock.now_ms()

@@ -7,13 +7,14 @@ transactions wrote before it: a refusal, too, tells what was read.
 A key's vote, its commit and its next version come close together, so the states of the last keys are cached.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
-from epoxy.model.errors import RottenRow
+from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.instances import InTerm
 from epoxy.model.messages import (
     Accept,
@@ -45,6 +46,9 @@ from epoxy.protocol.keys.operations import Cache, Conclude, KeyOp, LocalOp, Peek
 from epoxy.protocol.keys.restoring import restored
 from epoxy.store.keyspace import Keyspace
 
+KEYED = (Accept, Commit, Read, Prepare, Inspect, Carry, CarryAnswers, Select, Conclude, Reserve, Peek, Cache)
+"""What is about one key."""
+
 INSPECTED_ROWS = 1_000
 """Rows of the changelog that an inspection reads: a few milliseconds of the event loop."""
 
@@ -56,9 +60,14 @@ Watcher = Callable[[bytes, KeyState, KeyState], None]
 
 
 class Replica:
-    def __init__(self, me: int, store: Store, config: ClusterConfig, alarm: Callable[[str], None]) -> None:
-        """`config` is the operator's epoch 1, for a store that holds none yet."""
+    def __init__(
+        self, me: int, store: Store, config: ClusterConfig, alarm: Callable[[str], None], *, follows: bool = False
+    ) -> None:
+        """`config` is the operator's epoch 1, for a store that holds none yet. `follows`: another node of the
+        datacenter adopts configurations for the replica, and this one is told of those that are durable."""
         self.me = me
+        self._follows = follows
+        self._held: deque[Callable[[], None]] | None = None
         self.watchers: list[Watcher] = []
         """Called for every change."""
         self.commit_watchers: list[Watcher] = []
@@ -82,16 +91,39 @@ class Replica:
 
     def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
         """Handle requests in order, and answer the last one."""
-        replies = [self._request(request) for request in requests]
-        self._store.when_durable(partial(answered, replies[-1]))
+        self.handle_all(requests, lambda replies: answered(replies[-1]))
 
     def handle_all(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
         """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync."""
+        if self._store.loads_ahead:
+            self._when_near(requests, partial(self._handle_near, requests, answered))
+        else:
+            self._handle_near(requests, answered)
+
+    def _handle_near(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
+        if self._held is not None and not all(isinstance(request, UpdateConfig) for request in requests):
+            self._held.append(partial(self._handle_near, requests, answered))
+            return
         replies = [self._request(request) for request in requests]
         self._store.when_durable(partial(answered, replies))
 
+    def _when_near(self, operations: Sequence[Request | LocalOp], then: Callable[[], None]) -> None:
+        """When the rows of the keys that these name are in memory: rules do not wait."""
+        keys = [each.key for each in operations if isinstance(each, KEYED)]
+        self._store.load([row for key in keys for row in self.keyspace.rows_of(key)], then)
+
     def perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
-        """An operation of a local flow. The commonest first."""
+        """An operation of a local flow."""
+        if self._store.loads_ahead:
+            self._when_near((op,), partial(self._perform_near, op, done))
+        else:
+            self._perform_near(op, done)
+
+    def _perform_near(self, op: LocalOp, done: Callable[[object], None]) -> None:
+        """The commonest first."""
+        if self._held is not None:
+            self._held.append(partial(self._perform_near, op, done))
+            return
         match op:
             case Select() | Conclude() | Reserve() | Commit():
                 self._store.when_durable(partial(done, self._operation(op)))
@@ -111,8 +143,8 @@ class Replica:
         frame are not affected."""
         try:
             return self._reply(request)
-        except RottenRow as rot:
-            return Failed(reason=str(rot))
+        except (RottenRow, StoreUnavailable) as error:
+            return Failed(reason=str(error))
 
     def _reply(self, request: Request) -> Reply:
         match request:
@@ -280,17 +312,50 @@ class Replica:
     def when_durable(self, done: Callable[[], None]) -> None:
         self._store.when_durable(done)
 
+    # One of several nodes of a datacenter
+
+    def hold(self, rested: Callable[[], None]) -> None:
+        """Run no rule from here on, and call when all that rules have written is durable. The replica is about to adopt
+        a configuration: what was voted under the one before must not become durable after that."""
+        if self._held is None:
+            self._held = deque()
+        self._store.when_durable(rested)
+
+    def release(self) -> None:
+        """Go on, with what waited."""
+        held, self._held = self._held, None
+        for run in held or ():
+            run()
+
+    def forget_states(self) -> None:
+        """Another node owns some of the keys from here on, and will change them."""
+        self._states = KeyStateCache()
+
     def _begin(self, config: ClusterConfig) -> None:
         stored = self._store.transact(partial(self.keyspace.committed, key=CONFIG_KEY))
         if stored is not None:
             self.config = config_record.from_proposal(stored)
-        else:
+        elif not self._follows:
             self._adopt(config)
+        else:
+            raise StoreUnavailable("the database has no configuration yet: the gateway has not started")
 
     def _adopt(self, config: ClusterConfig) -> ClusterConfig:
         """A configuration is the committed value of CONFIG_KEY, so the acceptor refuses an older one."""
+        if self._follows:
+            self._follow(config)
+            return self.config
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
         return self.config
+
+    def _follow(self, config: ClusterConfig) -> None:
+        """A configuration that another node has made durable for this replica. It is not written here."""
+        if config.epoch > self.config.epoch:
+            before, self.config = self.config, config
+            states = [KeyState(committed=config_record.to_proposal(each)) for each in (before, config)]
+            for watcher in self.config_watchers:
+                watcher(CONFIG_KEY, *states)
+        self.release()
 
 
 def none_queued(_key: bytes) -> tuple[int, int]:

@@ -1,0 +1,190 @@
+"""One of several nodes of a datacenter. Each owns some shards of the keys; one of them, the gateway, owns the system
+shard and speaks with other datacenters.
+
+A request about a key of another node's shard is passed on to that node. What is asked about an own key begins with
+loading its rows, because the rules do not wait. Keys that belong to transactions are served by the ordered engine,
+which runs at the gateway alone.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.model.marks import is_owned
+from epoxy.model.messages import Reply, Request
+from epoxy.model.records import KeyState, Proposal
+from epoxy.model.sessions import session_of
+from epoxy.model.shards import shard_of
+from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    Outcome,
+    ReadFailed,
+    ReadResult,
+    Refused,
+    Write,
+)
+from epoxy.node.process.config import Settings
+from epoxy.node.service import Heard, Node, Written
+from epoxy.node.timing import Links
+from epoxy.ports import Clock, Dice, KeyRoutes, MemberTransport, Store
+from epoxy.runtime.admission import Caller
+
+QUIESCE_MS = 10.0
+"""Between two looks at the writes of a shard that is to be handed over."""
+
+QUIESCE_LOOKS = 500
+"""A write ends, decided or not, within its time limit, in most cases within a round trip. After five seconds the shard
+stays here, and is handed over another time."""
+
+
+class DatacenterNode(Node):
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        links: Links,
+        clock: Clock,
+        dice: Dice,
+        alarm: Callable[[str], None],
+        member_rpc: MemberTransport | None,
+        routes: KeyRoutes,
+    ) -> None:
+        """`member_rpc` None: a shard node, which learns of members through the gateway."""
+        self.routes = routes
+        self.orders = routes.is_gateway
+        super().__init__(settings, store, links, clock, dice, alarm, member_rpc)
+        self.driver.routes = routes
+        self._handover_listeners: list[Callable[[], None]] = []
+        self.session_ended: Callable[[bytes], None] = lambda _: None
+        """At the gateway: called with each session of clients that is over, once that is durable."""
+        self.replica.commit_watchers.append(self._session_committed)
+
+    # Requests of clients
+
+    def write(self, write: Write, answered: Written, caller: Caller | None = None) -> None:
+        if self.routes.is_mine(write.key):
+            self._when_near(write.key, partial(self._write_here, write, answered, caller))
+        else:
+            ticket = self._admit_write(write, answered, caller)
+            if ticket is not None:
+                self.routes.write(write, ticket)
+
+    def _write_here(self, write: Write, answered: Written, caller: Caller | None) -> None:
+        super().write(write, answered, caller)
+
+    def _is_taken(self, write: Write) -> bool:
+        return self.routes.is_mine(write.key) and super()._is_taken(write)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Heard, caller: Caller | None = None) -> None:
+        if self.routes.is_mine(key):
+            self._when_near(key, partial(self._read_here, key, consistency, answered, caller))
+        elif not self.reads_here:
+            answered(ReadFailed(reason=self.lifecycle.reason))
+        elif self._reads.count >= self._reads.limit:
+            self._reads.refused += 1
+            answered(Refused(reason=f"{self._reads.limit} reads are under way already"))
+        else:
+            self.routes.read(key, consistency, self._reads.begin(answered, caller))
+
+    def _read_here(self, key: bytes, consistency: Consistency, answered: Heard, caller: Caller | None) -> None:
+        super().read(key, consistency, answered, caller)
+
+    def _when_near(self, key: bytes, then: Callable[[], None]) -> None:
+        self._store.load(self.replica.keyspace.rows_of(key), then)
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:
+        if self.routes.is_gateway:
+            super().txn(txn, answered, caller)
+        elif not self.ready:
+            answered(TxnRefused(reason=self.lifecycle.reason))
+        elif self._txns.count >= self._txns.limit:
+            self._txns.refused += 1
+            answered(TxnRefused(reason=f"{self._txns.limit} transactions are under way already"))
+        else:
+            self.routes.txn(txn, self._txns.begin(answered, caller))
+
+    def _written(self, write: Write, done: Written, outcome: Outcome) -> None:
+        """A shard node has no ordered engine: what belongs to transactions goes to the gateway."""
+        if (
+            not self.routes.is_gateway
+            and write.mutable
+            and not isinstance(outcome, Committed | ConsensusFailed | Refused)
+            and outcome.committed is not None
+            and is_owned(outcome.committed)
+        ):
+            self.routes.ordered_write(write, outcome.committed, done)
+        else:
+            super()._written(write, done, outcome)
+
+    def _read_ordered(self, key: bytes, mark: Proposal, consistency: Consistency, answered: Heard) -> None:
+        if self.routes.is_gateway:
+            super()._read_ordered(key, mark, consistency, answered)
+        else:
+            self.routes.ordered_read(key, mark, consistency, answered)
+
+    def ordered_write(self, write: Write, mark: Proposal, answered: Written) -> None:
+        """At the gateway, for another node."""
+        ticket = self._admit_write(write, answered, None)
+        if ticket is not None:
+            self._owned_writes.run(write, mark, ticket)
+
+    def ordered_read(self, key: bytes, mark: Proposal, consistency: Consistency, answered: Heard) -> None:
+        """At the gateway, for another node."""
+        self._read_ordered(key, mark, consistency, answered)
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        """A key that is not here, or not in memory, is left to `read`. So is one of transactions at a shard node."""
+        rows = self.replica.keyspace.rows_of(key)
+        if not self.routes.is_mine(key) or not self._store.is_near(rows):
+            return None
+        if not self.routes.is_gateway:
+            here = self.replica.peek(key, use_cache=True) if self.reads_here else None
+            return self.leases.seen(key, here) if here is not None and not is_owned(here.committed) else None
+        return super().peek(key)
+
+    def stays(self, key: bytes, here: ReadResult) -> bool:
+        return self.routes.is_mine(key) and super().stays(key, here)
+
+    # Requests of peers
+
+    def handle(self, requests: list[Request], answered: Callable[[list[Reply]], None]) -> None:
+        self.replica.handle_all(requests, answered)
+
+    # Shards that come and go
+
+    def took(self) -> None:
+        """Shards are owned here from now on: their leases are counted here."""
+        self.leases.load()
+
+    def quiesce(self, shard: int, done: Callable[[bool], None]) -> None:
+        """The shard is not owned here any more, as far as `routes` say. Call with True when what was under way has
+        ended, is durable and forgotten; with False if it does not end."""
+        self._quiesce(shard, done, QUIESCE_LOOKS)
+
+    def _quiesce(self, shard: int, done: Callable[[bool], None], looks: int) -> None:
+        if not any(shard_of(key) == shard for key in self.driver.busy_keys()):
+            self._store.when_durable(partial(self._hand_over, done))
+        elif looks:
+            self.clock.call_later(QUIESCE_MS, partial(self._quiesce, shard, done, looks - 1))
+        else:
+            done(False)
+
+    def _hand_over(self, done: Callable[[bool], None]) -> None:
+        self.replica.forget_states()
+        self.leases.forget_others()
+        for listener in self._handover_listeners:
+            listener()
+        done(True)
+
+    def on_handover(self, listener: Callable[[], None]) -> None:
+        """`listener` is called when a shard has left: what is cached of its keys may change elsewhere."""
+        self._handover_listeners.append(listener)
+
+    def _session_committed(self, key: bytes, _before: KeyState, after: KeyState) -> None:
+        if after.committed is not None and after.committed.is_tombstone and (session := session_of(key)):
+            self._store.when_durable(partial(self._tell_session_over, session))
+
+    def _tell_session_over(self, session: bytes) -> None:
+        self.session_ended(session)
