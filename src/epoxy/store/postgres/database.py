@@ -6,13 +6,11 @@ which stand for what a page fault is to a store on a disk.
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from msgspec import Struct
 
-from epoxy.ports import KeyValue, Snapshot
-
-T = TypeVar("T")
+from epoxy.ports import KeyValue, StoreCut
 
 
 class Verdict(Enum):
@@ -44,7 +42,8 @@ class GroupCommit(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True):
-    """After a batch: the last stamp that the replica gave, and its position."""
+    """After a batch: the last stamp that the replica had given when the batch took effect, so that those of the batch
+    are known even if it is asked for again later; and the position."""
 
     verdict: Verdict
     sequence: int = 0
@@ -86,7 +85,7 @@ class Database(Protocol):
         """All rows of a shard."""
 
     def open_session(self, url: str, version: str, lease_ms: float, done: Callable[[int | None], None]) -> None:
-        """A new session without shards."""
+        """A new session without shards. Its id was never used before, even if old sessions are deleted."""
 
     def renew(self, session: int, lease_ms: float, done: Callable[[ShardTable | None], None]) -> None:
         """Extend the lease of a session unless it is fenced, and look at the table. A fenced session is not in it."""
@@ -114,5 +113,7 @@ class Database(Protocol):
     def position(self) -> tuple[int, int]:
         """Sequence and position of the replica. Blocking."""
 
-    def cut(self, job: Callable[[Snapshot], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Run a job over one snapshot of the database in a thread, and call back on the event loop."""
+    def cut(self, done: Callable[[StoreCut | None], None]) -> None:
+        """Open one snapshot of the database, which sees every batch that was answered before this call. Its jobs run in
+        a thread and call back on the event loop; `close` ends it. None: the connection was lost. A job that fails by
+        the connection reports StoreUnavailable."""

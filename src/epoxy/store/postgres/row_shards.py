@@ -1,0 +1,41 @@
+"""The shard that a row belongs to, by its key."""
+
+from epoxy.codec.quoting import pack_bytes
+from epoxy.codec.tuple import pack, strinc
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.shards import SYSTEM_SHARD, shard_of
+from epoxy.store.keyspace import CHANGELOG, EXPIRIES, KV, LAYOUT, LEGACY_LAYOUT, VERSIONSTAMP, VOTES, key_of
+
+CHANGELOG_SHARD = -1
+"""Of the changelog's rows: every session adds to it with its batches, and it is read from the database."""
+
+
+class RowShards:
+    """The layout of one replica's rows, as far as it decides about shards: rows of a client's key, whichever kind they
+    are, have the shard of that key."""
+
+    def __init__(self, replica: int) -> None:
+        self._changelog = pack((LAYOUT, replica, CHANGELOG)) + VERSIONSTAMP
+        roots = ((LAYOUT, KV), (LAYOUT, VOTES), (LAYOUT, EXPIRIES), (LEGACY_LAYOUT, KV))
+        self._keyed = tuple([pack((layout, replica, kind)) for layout, kind in roots])
+        # The cluster's own keys come last among the keys.
+        last = pack_bytes(FIRST_SYSTEM_KEY)[:-1]
+        self._elsewhere = (
+            (self._changelog, strinc(self._changelog)),
+            *((root, root + last) for root in self._keyed),
+        )
+
+    def of(self, row: bytes) -> int:
+        if row.startswith(self._keyed):
+            for root in self._keyed:
+                if row.startswith(root):
+                    return shard_of(key_of(row, root))
+        return CHANGELOG_SHARD if row.startswith(self._changelog) else SYSTEM_SHARD
+
+    def within_system(self, begin: bytes, end: bytes) -> bool:
+        """Whether every row of this range is of the system shard."""
+        return all(end <= first or last <= begin for first, last in self._elsewhere)
+
+
+def shard_of_row(row: bytes, replica: int) -> int:
+    return RowShards(replica).of(row)

@@ -1,0 +1,282 @@
+"""A database in memory, as the PostgreSQL store needs one: its tables, and the connections of the nodes to them.
+
+A statement is one transaction, as every statement of production is. What becomes of it is decided by its caller: when
+it is run at the server, when its answer arrives, whether the connection is lost before it is run, after it, or while it
+is still on its way. Committed rows survive a restart of the server; connections do not.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from epoxy.codec.tuple import STAMP_BYTES
+from epoxy.model.errors import StoreUnavailable
+from epoxy.model.shards import ALL_SHARDS
+from epoxy.ports import KeyValue, Snapshot, StoreCut
+from epoxy.store.buffer import stamp
+from epoxy.store.cut import ViewCut, at_once
+from epoxy.store.postgres.database import GroupCommit, Reached, SessionRow, ShardTable, Verdict
+from epoxy.store.postgres.row_shards import CHANGELOG_SHARD
+from epoxy.store.versioned import MapView, VersionedMap
+
+T = TypeVar("T")
+
+
+class SessionState(Struct):
+    """A row of the table of sessions. `sequence`: the last stamp given when its last batch took effect."""
+
+    id: int
+    url: str
+    version: str
+    lease_end_ms: float
+    fenced: bool = False
+    batch: int = 0
+    sequence: int = 0
+
+
+class ShardState(Struct):
+    """A row of the table of shards. `owner` may name a session that is fenced: the shard is free then."""
+
+    owner: int = 0
+    epoch: int = 0
+
+
+class DatabaseTables:
+    """What a server keeps: the tables of `store/postgres/schema.py`, and every statement as a function that is one
+    transaction. `now_ms` is the server's clock."""
+
+    def __init__(self, now_ms: Callable[[], float]) -> None:
+        self._now_ms = now_ms
+        self.rows = VersionedMap({})
+        self.shard_of_row: dict[bytes, int] = {}
+        self.sessions: dict[int, SessionState] = {}
+        self.shards = {shard: ShardState() for shard in ALL_SHARDS}
+        self.sequence = self.position = self.config_epoch = 0
+
+    # Rows.
+
+    def commit(self, batch: GroupCommit) -> Reached:
+        """The fence, the number of the batch and the configuration are judged before anything is written."""
+        session = self.sessions.get(batch.session)
+        if session is None or session.fenced:
+            return Reached(verdict=Verdict.FENCED)
+        if batch.number <= session.batch:
+            # Applied before: the answer was lost. Stamps are those that it was given then.
+            return Reached(verdict=Verdict.DONE, sequence=session.sequence, position=self.position)
+        assert batch.number == session.batch + 1, (batch.number, session.batch)
+        if self.config_epoch > batch.config_epoch:
+            return Reached(verdict=Verdict.STALE_CONFIG)
+        self._apply(batch)
+        session.batch, session.sequence = batch.number, self.sequence
+        return Reached(verdict=Verdict.DONE, sequence=self.sequence, position=self.position)
+
+    def _apply(self, batch: GroupCommit) -> None:
+        effects: dict[bytes, bytes | None] = dict.fromkeys(batch.deleted)
+        for key, value, shard in batch.rows:
+            effects[key] = value
+            self.shard_of_row[key] = shard
+        for commit in batch.stamped:
+            self.sequence += 1
+            for index, (prefix, suffix, value) in enumerate(commit):
+                key = prefix + stamp(self.sequence, index) + suffix
+                assert len(key) == len(prefix) + STAMP_BYTES + len(suffix)
+                effects[key] = value
+                self.shard_of_row[key] = CHANGELOG_SHARD
+        for key in batch.deleted:
+            self.shard_of_row.pop(key, None)
+        self.rows.apply(effects)
+        self.position += batch.counts
+        self.config_epoch = max(self.config_epoch, batch.next_config_epoch)
+
+    def fence(self, session: int, config_epoch: int) -> Verdict:
+        found = self.sessions.get(session)
+        if found is None or found.fenced:
+            return Verdict.FENCED
+        return Verdict.STALE_CONFIG if self.config_epoch > config_epoch else Verdict.DONE
+
+    def load(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        values = self.rows.values
+        return {key: values[key] for key in keys if key in values}
+
+    def load_shard(self, shard: int) -> dict[bytes, bytes]:
+        return {key: self.rows.values[key] for key, of in self.shard_of_row.items() if of == shard}
+
+    # Sessions and their shards.
+
+    def open_session(self, url: str, version: str, lease_ms: float) -> int:
+        session = max(self.sessions, default=0) + 1
+        self.sessions[session] = SessionState(session, url, version, self._now_ms() + lease_ms)
+        return session
+
+    def renew(self, session: int, lease_ms: float) -> ShardTable:
+        found = self.sessions.get(session)
+        if found is not None and not found.fenced:
+            found.lease_end_ms = self._now_ms() + lease_ms
+        return self.table()
+
+    def table(self) -> ShardTable:
+        now_ms = self._now_ms()
+        sessions = [
+            SessionRow(id=each.id, url=each.url, version=each.version, left_ms=each.lease_end_ms - now_ms, fenced=False)
+            for each in self.sessions.values()
+            if not each.fenced
+        ]
+        return ShardTable(
+            sessions=sessions,
+            owners=[self.owner(shard) for shard in ALL_SHARDS],
+            epochs=[self.shards[shard].epoch for shard in ALL_SHARDS],
+        )
+
+    def owner(self, shard: int) -> int:
+        """0: none. The shards of a fenced session are free."""
+        owner = self.shards[shard].owner
+        return 0 if self._is_fenced(owner) else owner
+
+    def take(self, session: int, shards: Sequence[int], dead: Sequence[int]) -> Sequence[int]:
+        if self._is_fenced(session):
+            return ()
+        now_ms = self._now_ms()
+        for each in dead:
+            found = self.sessions.get(each)
+            if found is not None and found.lease_end_ms < now_ms:
+                found.fenced = True
+        taken = [shard for shard in shards if not self.owner(shard)]
+        for shard in taken:
+            self._set_owner(shard, session)
+        return taken
+
+    def give(self, session: int, shard: int, epoch: int, to: int) -> bool:
+        row = self.shards[shard]
+        if self._is_fenced(session) or (to and self._is_fenced(to)) or (row.owner, row.epoch) != (session, epoch):
+            return False
+        self._set_owner(shard, to)
+        return True
+
+    def close_session(self, session: int) -> None:
+        found = self.sessions.get(session)
+        if found is not None:
+            found.fenced = True
+
+    def _is_fenced(self, session: int) -> bool:
+        found = self.sessions.get(session)
+        return found is None or found.fenced
+
+    def _set_owner(self, shard: int, owner: int) -> None:
+        row = self.shards[shard]
+        row.owner = owner
+        row.epoch += 1
+
+
+class Statement(Protocol):
+    """A statement on its way. `lose` may come before `run`: then it takes effect, if at all, when its sender has given
+    up the connection."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self) -> None:
+        """At the server, once."""
+
+    def answer(self) -> None:
+        """Bring what it returned to its sender."""
+
+    def lose(self) -> None:
+        """The sender learns that the connection is lost."""
+
+
+Carry = Callable[[Statement], None]
+"""Takes a statement from its sender, and decides what becomes of it. Not within this call, as on a network: senders do
+not expect to be called back while they ask."""
+
+
+class Sent(Generic[T]):
+    """One statement of a connection. `lost` is what its sender is told in place of an answer."""
+
+    def __init__(self, name: str, job: Callable[[], T], done: Callable[[T], None], lost: Callable[[], None]) -> None:
+        self.name = name
+        self._job = job
+        self._done = done
+        self._lost = lost
+        self._answers: list[T] = []
+        self._is_over = False
+
+    def run(self) -> None:
+        assert not self._answers, "a statement is run once"
+        self._answers.append(self._job())
+
+    def answer(self) -> None:
+        assert not self._is_over, "a sender is answered once"
+        self._is_over = True
+        (answer,) = self._answers
+        self._done(answer)
+
+    def lose(self) -> None:
+        assert not self._is_over, "a sender is answered once"
+        self._is_over = True
+        self._lost()
+
+
+class MemoryDatabase:
+    """The connections of one node. `is_reachable`: whether blocking reads are answered."""
+
+    def __init__(self, tables: DatabaseTables, carry: Carry) -> None:
+        self.tables = tables
+        self.is_reachable = True
+        self._carry = carry
+
+    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+        unknown = Reached(verdict=Verdict.UNKNOWN)
+        self._carry(Sent("commit", lambda: self.tables.commit(batch), done, lambda: done(unknown)))
+
+    def fence(self, session: int, config_epoch: int, done: Callable[[Verdict], None]) -> None:
+        self._carry(
+            Sent("fence", lambda: self.tables.fence(session, config_epoch), done, lambda: done(Verdict.UNKNOWN))
+        )
+
+    def load(self, keys: Sequence[bytes], done: Callable[[dict[bytes, bytes] | None], None]) -> None:
+        self._carry(Sent("load", lambda: self.tables.load(keys), done, lambda: done(None)))
+
+    def load_shard(self, shard: int, done: Callable[[dict[bytes, bytes] | None], None]) -> None:
+        self._carry(Sent("load_shard", lambda: self.tables.load_shard(shard), done, lambda: done(None)))
+
+    def open_session(self, url: str, version: str, lease_ms: float, done: Callable[[int | None], None]) -> None:
+        tables = self.tables
+        self._carry(Sent("open_session", lambda: tables.open_session(url, version, lease_ms), done, lambda: done(None)))
+
+    def renew(self, session: int, lease_ms: float, done: Callable[[ShardTable | None], None]) -> None:
+        self._carry(Sent("renew", lambda: self.tables.renew(session, lease_ms), done, lambda: done(None)))
+
+    def take(
+        self, session: int, shards: Sequence[int], dead: Sequence[int], done: Callable[[Sequence[int] | None], None]
+    ) -> None:
+        self._carry(Sent("take", lambda: self.tables.take(session, shards, dead), done, lambda: done(None)))
+
+    def give(self, session: int, shard: int, epoch: int, to: int, done: Callable[[bool | None], None]) -> None:
+        self._carry(Sent("give", lambda: self.tables.give(session, shard, epoch, to), done, lambda: done(None)))
+
+    def close_session(self, session: int, done: Callable[[], None]) -> None:
+        self._carry(Sent("close_session", lambda: self.tables.close_session(session), lambda _: done(), done))
+
+    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        self._reach()
+        return self.tables.load(keys)
+
+    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+        self._reach()
+        return self.tables.rows.range(begin, end, limit=limit, reverse=reverse)
+
+    def position(self) -> tuple[int, int]:
+        self._reach()
+        return self.tables.sequence, self.tables.position
+
+    def cut(self, done: Callable[[StoreCut | None], None]) -> None:
+        self._carry(Sent("cut", self._cut, done, lambda: done(None)))
+
+    def _cut(self) -> StoreCut:
+        view: Snapshot = MapView(self.tables.rows)
+        return ViewCut(view, at_once)
+
+    def _reach(self) -> None:
+        if not self.is_reachable:
+            raise StoreUnavailable("the database does not answer")
