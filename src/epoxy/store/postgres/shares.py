@@ -1,0 +1,75 @@
+"""Which shards a session should own: what it does next, planned from the table of owners alone.
+
+Every session plans for itself, from a table that may be a moment old, and all plans agree: where shards cannot be split
+evenly the sessions with the most keep one more, so that an even spread is left as it is and nothing moves back and
+forth. What two sessions want at the same time the database decides.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from epoxy.model.shards import ALL_SHARDS, SYSTEM_SHARD
+from epoxy.store.postgres.database import ShardTable
+
+AWAKE = 0.5
+"""The part of its lease that a session must have left to be given shards. A lease is renewed before a fifth of it is
+over: a session with less is slow, paused or gone. One that has not begun yet, or is leaving, renews for no more than
+this, so that no shard is handed to it."""
+
+
+class HandOver(Struct, frozen=True):
+    shard: int
+    to: int
+
+
+class NextStep(Struct, frozen=True):
+    """`dead`: sessions to fence. `take`: shards that have no owner once these are fenced."""
+
+    dead: Sequence[int] = ()
+    take: Sequence[int] = ()
+    give: HandOver | None = None
+
+
+def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool) -> NextStep:
+    """What this session does for an even spread: it takes its part of the shards without an owner; when there are none
+    it hands over one of those that it has too many of. The system shard is taken if it has no owner, and stays
+    otherwise. `fences`: whether a session whose lease is over may be fenced."""
+    dead = {row.id for row in table.sessions if fences and row.left_ms <= 0 and row.id != session}
+    alive = {row.id for row in table.sessions} - dead
+    free = [shard for shard in ALL_SHARDS if table.owners[shard] not in alive]
+    keys = [shard for shard in free if shard != SYSTEM_SHARD]
+    spread = {each: len(key_shards(table, each)) for each in awake(table, lease_ms, session) - dead}
+    surplus, shortage = differences(spread, len(keys))
+    take = [shard for shard, taker in zip(keys, shortage, strict=False) if taker == session]
+    if SYSTEM_SHARD in free:
+        take.insert(0, SYSTEM_SHARD)
+    if keys or take:
+        return NextStep(dead=sorted(dead) if take else (), take=take)
+    moves = [to for giver, to in zip(surplus, shortage, strict=True) if giver == session]
+    return NextStep(give=HandOver(key_shards(table, session)[-1], moves[0]) if moves else None)
+
+
+def heir(table: ShardTable, session: int, lease_ms: float) -> int:
+    """The session that gets the next shard of one that leaves: that with the fewest. 0: there is none."""
+    others = awake(table, lease_ms, session) - {session}
+    return min(others, key=lambda each: (len(key_shards(table, each)), each), default=0)
+
+
+def awake(table: ShardTable, lease_ms: float, session: int) -> set[int]:
+    """The sessions among which shards are spread: this one, and all that renew their leases in time."""
+    return {row.id for row in table.sessions if row.left_ms > AWAKE * lease_ms or row.id == session}
+
+
+def key_shards(table: ShardTable, session: int) -> list[int]:
+    return [shard for shard in ALL_SHARDS if shard != SYSTEM_SHARD and table.owners[shard] == session]
+
+
+def differences(spread: dict[int, int], free: int) -> tuple[list[int], list[int]]:
+    """From a spread to the even one that is nearest, with the free shards in it: the sessions that have too many, and
+    those that have too few, each as often as shards are to move."""
+    share, rest = divmod(sum(spread.values()) + free, len(spread))
+    by_held = sorted(spread, key=lambda session: (-spread[session], session))
+    over = {session: spread[session] - share - (rank < rest) for rank, session in enumerate(by_held)}
+    surplus = [session for session in sorted(over) for _ in range(over[session])]
+    return surplus, [session for session in sorted(over) for _ in range(-over[session])]
