@@ -1,0 +1,72 @@
+"""What a node's process keeps its rows in."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Protocol
+
+from epoxy.model.api import DiskUsage
+from epoxy.model.errors import StoreFailed
+from epoxy.node.process.config import Settings
+from epoxy.node.process.logs import ProgressLog
+from epoxy.ports import Store
+from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.io_thread import Post
+from epoxy.store.embedded.store import EmbeddedStore
+
+
+class Backing(Protocol):
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def cluster(self) -> str:
+        """The id of the cluster that the rows belong to; empty: it has none."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever stored here before this start."""
+
+    def longest_sync_ms(self) -> float | None: ...
+
+    def disk_usage(self) -> DiskUsage | None: ...
+
+    def close(self) -> None: ...
+
+
+class EmbeddedBacking:
+    """A data directory of its own, with the embedded store."""
+
+    def __init__(
+        self, settings: Settings, post: Post, schedule: Post, on_failure: Callable[[StoreFailed], None]
+    ) -> None:
+        node = settings.node
+        self._data_dir = DataDir.open(
+            node.data_dir,
+            replica=node.id,
+            name=f"{node.datacenter} (replica {node.id})",
+            cluster=settings.cluster.id,
+            make=settings.cluster.join or not settings.cluster.id,
+            tell=ProgressLog("the data directory is migrated"),
+        )
+        self.on_rot: Callable[[bytes], None] = ignore
+        self.cluster, self.is_new = self._data_dir.cluster, self._data_dir.is_new
+        # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
+        with ExitStack() as undo:
+            undo.callback(self._data_dir.close)
+            self.store = EmbeddedStore(
+                node.data_dir,
+                post=post,
+                schedule=schedule,
+                on_failure=on_failure,
+                on_rot=lambda key: self.on_rot(key),
+            )
+            undo.pop_all()
+        self.longest_sync_ms, self.disk_usage = self.store.longest_sync_ms, self.store.disk_usage
+
+    def close(self) -> None:
+        self.store.close()
+        self._data_dir.close()
+
+
+def ignore(_key: bytes) -> None:
+    """Of a row that rots before there is a node: it is found again when it is read."""

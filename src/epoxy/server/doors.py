@@ -1,0 +1,78 @@
+"""The APIs of a node and their listeners, put together: HTTP, the Redis protocol, and what all their clients share."""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import urlsplit
+
+from epoxy.api.connection_metrics import ConnectionMetrics
+from epoxy.api.counters import Requests
+from epoxy.api.http.router import Api
+from epoxy.api.http.routes import Route
+from epoxy.api.metrics import Metrics
+from epoxy.api.resp.limits import RespLimits
+from epoxy.api.resp.server import RespServer
+from epoxy.node.process import descriptors
+from epoxy.node.process.config import Settings
+from epoxy.node.service import Node
+from epoxy.server.certificates import Certificates
+from epoxy.server.listeners import Listeners
+from epoxy.transport.holdings import Holdings
+from epoxy.transport.http.connections import Connections
+from epoxy.transport.peers.transport import Peers
+
+
+class Doors:
+    def __init__(
+        self,
+        settings: Settings,
+        node: Node,
+        metrics: Metrics,
+        certificates: Certificates,
+        more: Iterable[Route],
+        peers: Peers | None = None,
+    ) -> None:
+        self._settings = settings
+        self._node = node
+        most = descriptors.connections_per_port(settings.limits.connections)
+        self._api = Api(node, metrics, self._names, more, settings.access.cors_origins, settings.console.demo_url)
+        holdings = Holdings(settings.limits.held_mib << 20)
+        metrics.include(ConnectionMetrics(holdings, peers))
+        self.connections = Connections(most, holdings=holdings)
+        limits = RespLimits(
+            connections=most,
+            pipeline=settings.limits.pipeline,
+            request_timeout_ms=settings.resp.request_timeout_ms,
+        )
+        self._resp = RespServer(node, limits, holdings, settings.resp.reserve_prefixes)
+        self.listeners = Listeners(settings, self._api, self._resp, certificates, self.connections)
+        self.open, self.drain = self.listeners.open, self.listeners.drain
+        node.access.watchers.append(self.connections.response_cache.rights_changed)
+        for clear in self.caches():
+            node.on_refusal(clear)
+
+    def caches(self) -> list[Callable[[], None]]:
+        """What empties each cache of answers."""
+        return [
+            cache.clear
+            for cache in (self.connections.response_cache, self._resp.immutable_values, self._resp.newest_values)
+        ]
+
+    def last_call(self) -> None:
+        """Each connection is closed after its next answer; streams end."""
+        self.listeners.last_call()
+
+    def close(self) -> None:
+        """Stop listening, and end the streams."""
+        self.listeners.close()
+        self._api.close()
+
+    def requests(self) -> Requests:
+        """Requests that the ports count themselves."""
+        return self._resp.requests() | {("http_get_key", "ok"): self.connections.response_cache.served}
+
+    def _names(self) -> Iterator[str]:
+        """The host names of this node: by its settings, by this machine, and by the configuration in force."""
+        node, info = self._settings.node, self._node.replica.config.info(self._settings.node.id)
+        yield from (*node.allowed_hosts, *(address.host for address in node.listeners.values()), socket.gethostname())
+        for url in (node.advertise_url, info.url if info is not None else ""):
+            yield urlsplit(url).hostname or ""
