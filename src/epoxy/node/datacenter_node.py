@@ -35,8 +35,7 @@ QUIESCE_MS = 10.0
 """Between two looks at the writes of a shard that is to be handed over."""
 
 QUIESCE_LOOKS = 500
-"""A write ends, decided or not, within its time limit, in most cases within a round trip. After five seconds the shard
-stays here, and is handed over another time."""
+"""A write ends within a few round trips, or its quorum is away. After five seconds what is left ends as in a crash."""
 
 
 class DatacenterNode(Node):
@@ -56,6 +55,9 @@ class DatacenterNode(Node):
         self.orders = routes.is_gateway
         super().__init__(settings, store, links, clock, dice, alarm, member_rpc)
         self.driver.routes = routes
+        self.replica.owns = self._owns
+        self._ending: set[int] = set()
+        """Shards that are to be handed over, whose writes under way end here."""
         self._handover_listeners: list[Callable[[], None]] = []
         self.session_ended: Callable[[bytes], None] = lambda _: None
         """At the gateway: called with each session of clients that is over, once that is durable."""
@@ -154,29 +156,29 @@ class DatacenterNode(Node):
 
     # Shards that come and go
 
+    def _owns(self, key: bytes) -> bool:
+        return self.routes.is_mine(key) or shard_of(key) in self._ending
+
     def took(self) -> None:
         """Shards are owned here from now on: their leases are counted here."""
         self.leases.load()
 
-    def quiesce(self, shard: int, done: Callable[[bool], None]) -> None:
-        """The shard is not owned here any more, as far as `routes` say. Call with True when what was under way has
-        ended, is durable and forgotten; with False if it does not end."""
-        self._quiesce(shard, done, QUIESCE_LOOKS)
-
-    def _quiesce(self, shard: int, done: Callable[[bool], None], looks: int) -> None:
-        if not any(shard_of(key) == shard for key in self.driver.busy_keys()):
-            self._store.when_durable(partial(self._hand_over, done))
-        elif looks:
-            self.clock.call_later(QUIESCE_MS, partial(self._quiesce, shard, done, looks - 1))
+    def quiesce(self, shard: int, done: Callable[[], None], looks: int = QUIESCE_LOOKS) -> None:
+        """By `routes` the shard is not owned here any more. Call when what was under way has ended, is durable and
+        forgotten."""
+        if looks and any(shard_of(key) == shard for key in self.driver.busy_keys()):
+            self._ending.add(shard)
+            self.clock.call_later(QUIESCE_MS, partial(self.quiesce, shard, done, looks - 1))
         else:
-            done(False)
+            self._ending.discard(shard)
+            self._store.when_durable(partial(self._hand_over, done))
 
-    def _hand_over(self, done: Callable[[bool], None]) -> None:
+    def _hand_over(self, done: Callable[[], None]) -> None:
         self.replica.forget_states()
         self.leases.forget_others()
         for listener in self._handover_listeners:
             listener()
-        done(True)
+        done()
 
     def on_handover(self, listener: Callable[[], None]) -> None:
         """`listener` is called when a shard has left: what is cached of its keys may change elsewhere."""

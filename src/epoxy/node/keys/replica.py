@@ -49,6 +49,8 @@ from epoxy.store.keyspace import Keyspace
 KEYED = (Accept, Commit, Read, Prepare, Inspect, Carry, CarryAnswers, Select, Conclude, Reserve, Peek, Cache)
 """What is about one key."""
 
+NOT_OWNED = Failed(reason="another node of this datacenter owns the key now")
+
 INSPECTED_ROWS = 1_000
 """Rows of the changelog that an inspection reads: a few milliseconds of the event loop."""
 
@@ -82,6 +84,8 @@ class Replica:
         """Called for each Accept that was refused for another vote or promise."""
         self.queued: Callable[[bytes], tuple[int, int]] = none_queued
         """The owner of a key by this replica's hint, 0 if there is none, and how many writes wait."""
+        self.owns: Callable[[bytes], bool] = every_key
+        """Whether the rules of this key run here, in a datacenter of several nodes."""
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me)
@@ -96,16 +100,10 @@ class Replica:
     def handle_all(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
         """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync."""
         if self._store.loads_ahead:
-            self._when_near(requests, partial(self._handle_near, requests, answered))
+            self._when_near(requests, partial(self._handle_owned, requests, answered))
         else:
-            self._handle_near(requests, answered)
-
-    def _handle_near(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
-        if self._held is not None and not all(isinstance(request, UpdateConfig) for request in requests):
-            self._held.append(partial(self._handle_near, requests, answered))
-            return
-        replies = [self._request(request) for request in requests]
-        self._store.when_durable(partial(answered, replies))
+            replies = [self._request(request) for request in requests]
+            self._store.when_durable(partial(answered, replies))
 
     def _when_near(self, operations: Sequence[Request | LocalOp], then: Callable[[], None]) -> None:
         """When the rows of the keys that these name are in memory: rules do not wait."""
@@ -115,15 +113,12 @@ class Replica:
     def perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
         """An operation of a local flow."""
         if self._store.loads_ahead:
-            self._when_near((op,), partial(self._perform_near, op, done))
+            self._when_near((op,), partial(self._perform_owned, op, done))
         else:
-            self._perform_near(op, done)
+            self._perform(op, done)
 
-    def _perform_near(self, op: LocalOp, done: Callable[[object], None]) -> None:
+    def _perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
         """The commonest first."""
-        if self._held is not None:
-            self._held.append(partial(self._perform_near, op, done))
-            return
         match op:
             case Select() | Conclude() | Reserve() | Commit():
                 self._store.when_durable(partial(done, self._operation(op)))
@@ -314,6 +309,24 @@ class Replica:
 
     # One of several nodes of a datacenter
 
+    def _handle_owned(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
+        """Looked at now, because a shard may have gone while rows were loaded."""
+        if self._held is not None and not all(isinstance(request, UpdateConfig) for request in requests):
+            self._held.append(partial(self._handle_owned, requests, answered))
+            return
+        replies = [self._request(each) if self._owns(each) else NOT_OWNED for each in requests]
+        self._store.when_durable(partial(answered, replies))
+
+    def _perform_owned(self, op: LocalOp, done: Callable[[object], None]) -> None:
+        """A flow whose shard has gone ends as it would in a crash: its client is told that the outcome is unknown."""
+        if self._held is not None:
+            self._held.append(partial(self._perform_owned, op, done))
+        elif self._owns(op):
+            self._perform(op, done)
+
+    def _owns(self, each: Request | LocalOp) -> bool:
+        return not isinstance(each, KEYED) or self.owns(each.key)
+
     def hold(self, rested: Callable[[], None]) -> None:
         """Run no rule from here on, and call when all that rules have written is durable. The replica is about to adopt
         a configuration: what was voted under the one before must not become durable after that."""
@@ -361,6 +374,11 @@ class Replica:
 def none_queued(_key: bytes) -> tuple[int, int]:
     """The default of `Replica.queued`."""
     return 0, 0
+
+
+def every_key(_key: bytes) -> bool:
+    """The default of `Replica.owns`."""
+    return True
 
 
 def not_watched(_: Accept) -> None:
