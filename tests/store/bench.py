@@ -9,6 +9,8 @@ from epoxy.store.memory import MemoryStore
 class MemoryBench:
     """The disk ends a flush when it is told to."""
 
+    is_shared = False
+
     def __init__(self, kind: type[MemoryStore] = MemoryStore) -> None:
         self._kind = kind
         self._flushes: list[Callable[[], None]] = []

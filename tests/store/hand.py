@@ -62,6 +62,8 @@ class SteppedIoThread:
 class EmbeddedBench:
     """`log_bytes` small: every few commits are a generation. A checkpoint moves on by half at every `sync`."""
 
+    is_shared = False
+
     def __init__(self, kind: type[EmbeddedStore] = EmbeddedStore, log_bytes: int = LOG_BYTES) -> None:
         self._kind = kind
         self._log_bytes = log_bytes

@@ -191,12 +191,16 @@ class StoreMachine(RuleBasedStateMachine):
         if not (it.writes or it.stamped):
             return
         assert not it.must_lose(self.committed), "what was read had changed"
+        if it.stamped and self.bench.is_shared:
+            self.bench.sync()
         earlier = {key for key in self.committed if key.startswith(STAMPED)}
         stamped = [row for row in rows(self.bench.store.begin(), STAMPED) if row[0] not in earlier]
         assert [value for _, value in stamped] == it.stamped
         assert all(key > max(earlier, default=b"") for key, _ in stamped), "a stamp below an earlier one"
         self.committed = {**it.on(self.committed), **dict(stamped)}
         self.unsynced = True
+        if it.stamped and self.bench.is_shared:
+            self.synced()
         for other in self.open:
             other.others_wrote += it.writes
             if stamped:
@@ -214,11 +218,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     def when_durable(self) -> None:
         self.asked += 1
-        (self.waiting if self.unsynced else self.told).append(self.asked)
+        (self.waiting if self.unsynced or self.bench.is_shared else self.told).append(self.asked)
         self.bench.store.when_durable(lambda asked=self.asked: self.heard.append(asked))  # type: ignore[misc]
 
     def sync(self) -> None:
         self.bench.sync()
+        self.synced()
+
+    def synced(self) -> None:
         self.durable, self.unsynced = self.committed, False
         self.told += self.waiting
         self.waiting = []

@@ -2,9 +2,9 @@
 
 from epoxy.codec.quoting import pack_bytes
 from epoxy.codec.tuple import pack, strinc
-from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
-from epoxy.store.keyspace import CHANGELOG, EXPIRIES, KV, LAYOUT, LEGACY_LAYOUT, VERSIONSTAMP, VOTES, key_of
+from epoxy.store.keyspace import CHANGELOG, EXPIRIES, KV, LAYOUT, LEGACY_LAYOUT, VERSIONSTAMP, VOTES, Keyspace, key_of
 
 CHANGELOG_SHARD = -1
 """Of the changelog's rows: every session adds to it with its batches, and it is read from the database."""
@@ -16,6 +16,7 @@ class RowShards:
 
     def __init__(self, replica: int) -> None:
         self._changelog = pack((LAYOUT, replica, CHANGELOG)) + VERSIONSTAMP
+        self.config_row = Keyspace(replica).value_row(CONFIG_KEY)
         roots = ((LAYOUT, KV), (LAYOUT, VOTES), (LAYOUT, EXPIRIES), (LEGACY_LAYOUT, KV))
         self._keyed = tuple([pack((layout, replica, kind)) for layout, kind in roots])
         # The cluster's own keys come last among the keys.

@@ -1,0 +1,68 @@
+"""Commits that share one transaction of the database, until it is known that it took effect."""
+
+from collections.abc import Callable, Sequence
+
+from epoxy.store.buffer import stamp
+from epoxy.store.postgres.database import Database
+from epoxy.store.postgres.row_cache import MISSING
+
+StampedRow = tuple[bytes, bytes, bytes]
+"""Prefix, suffix and value of a row whose key the commit completes."""
+
+
+class FarValue:
+    """The durable value of a row that was written without having been read. It is learned at the latest before the
+    batch is sent that replaces it: from then on the database may have either."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.value: bytes | None = MISSING
+
+
+Before = bytes | FarValue | None
+
+
+def resolve(before: Before, database: Database) -> bytes | None:
+    """Reads the row if it is still far."""
+    if not isinstance(before, FarValue):
+        return before
+    if before.value is MISSING:
+        before.value = database.read_rows((before.key,)).get(before.key)
+    return before.value
+
+
+class PendingBatch:
+    """`rows`: the last write of each. `before`: the durable values that they replace, which is what readers of durable
+    rows see until the batch has taken effect. `stamped`: of each commit with stamped rows, in their order."""
+
+    __slots__ = ("before", "commits", "counts", "is_sealed", "rows", "shards", "size", "stamped", "waiting")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes | None] = {}
+        self.shards: dict[bytes, int] = {}
+        self.before: dict[bytes, Before] = {}
+        self.stamped: list[Sequence[StampedRow]] = []
+        self.counts = False
+        self.size = 0
+        self.commits = 0
+        """The number of the last commit in it."""
+        self.is_sealed = False
+        """It is on its way, or about to be: later commits share the next."""
+        self.waiting: list[Callable[[], None]] = []
+        """To be called when it is durable."""
+
+    def far(self) -> list[FarValue]:
+        return [each for each in self.before.values() if isinstance(each, FarValue) and each.value is MISSING]
+
+    def stamped_keys(self, sequence: int) -> dict[bytes, None]:
+        """The rows that were stamped by it, if its last stamp is this one."""
+        first = sequence - len(self.stamped) + 1
+        return dict.fromkeys(
+            [
+                prefix + stamp(first + number, index) + suffix
+                for number, commit in enumerate(self.stamped)
+                for index, (prefix, suffix, _) in enumerate(commit)
+            ]
+        )

@@ -1,0 +1,328 @@
+"""The store of a node that shares a database with the other nodes of its datacenter.
+
+    commit          visible at once, in memory
+    end of a tick   the commits become one batch: one transaction of the database with the fence in it; one is under way
+                    at a time, and commits made meanwhile share the next
+    when_durable    the batch has taken effect. With nothing to write, a fence query stands for it: another session may
+                    have taken these shards and changed their rows, so nothing that was read here is told before the
+                    database has said, after the question arrived, that they are still owned
+
+A batch whose outcome is not known is sent again under its number until the database says what became of it. A session
+that is fenced has lost its shards: the store forgets everything, calls nothing back, and says so to its node.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from epoxy.codec import wire
+from epoxy.codec.tuple import STAMP_BYTES
+from epoxy.model.shards import SYSTEM_SHARD
+from epoxy.ports import Snapshot, StoreCut
+from epoxy.store.buffer import WriteBuffer
+from epoxy.store.postgres.database import Database, GroupCommit, Reached, Verdict
+from epoxy.store.postgres.load_ahead import LoadAhead, Post, call_each
+from epoxy.store.postgres.pending_batch import PendingBatch, StampedRow
+from epoxy.store.postgres.row_shards import RowShards
+from epoxy.store.postgres.rows import NewestView, SharedRows
+from epoxy.store.transact import Transactor
+
+CACHE_BYTES = 256 << 20
+"""Durable rows in memory: with small values some 300,000 keys, each with the rows that rules read."""
+
+
+class PostgresStore(Transactor):
+    """Belongs to one event loop, and to one session. `schedule` calls at the end of the current tick, `pause` after a
+    while: before the database is asked again that did not answer. `config_epoch` is the node's configuration, of which
+    the fence makes sure that the replica has no newer one. After `on_fenced` nothing of this store is of use."""
+
+    loads_ahead = True
+
+    def __init__(
+        self,
+        database: Database,
+        session: int,
+        replica: int,
+        *,
+        schedule: Post,
+        pause: Post,
+        reached: Reached,
+        on_fenced: Callable[[str], None],
+        layout: RowShards | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._session = session
+        self._schedule = schedule
+        self._pause = pause
+        self._on_fenced = on_fenced
+        self._layout = layout or RowShards(replica)
+        self._rows = SharedRows(database, self._layout, cache_bytes)
+        self._loads = LoadAhead(self._rows, database, schedule, pause)
+        self._sequence = reached.sequence
+        self._position = reached.position
+        self._number = 0
+        """Of the last batch that was made."""
+        self.config_epoch = 0
+        self._stamped_commits = 0
+        """Of those that are not durable."""
+        self._scheduled = False
+        self._sending = False
+        self._asked: list[Callable[[], None]] = []
+        """Those for whom a fence query is under way."""
+        self._fencing = False
+
+    # Reads.
+
+    def view(self) -> NewestView:
+        return self._rows.view()
+
+    def newest(self) -> Snapshot:
+        self._assert_alive()
+        return self._rows
+
+    def durable(self) -> Snapshot:
+        return self._rows.durable()
+
+    def newest_stamp(self) -> int:
+        """Of the commits that this node knows of: other sessions draw from the same sequence, so that the stamps of
+        commits that are not durable yet may be higher."""
+        return self._sequence + self._stamped_commits
+
+    def position(self) -> int:
+        return self._position
+
+    def load(self, rows: Sequence[bytes], then: Callable[[], None]) -> None:
+        if self._dead is None:
+            self._loads.load(rows, then)
+
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        self._assert_alive()
+        self.when_durable(lambda: self._open_cut(done))
+
+    def _open_cut(self, done: Callable[[StoreCut], None]) -> None:
+        def opened(cut: StoreCut | None) -> None:
+            if self._dead is not None:
+                if cut is not None:
+                    cut.close()
+            elif cut is None:
+                self._pause(lambda: self._open_cut(done))
+            else:
+                done(cut)
+
+        if self._dead is None:
+            self._database.cut(opened)
+
+    # Owned shards.
+
+    def own(self, shards: Sequence[int], then: Callable[[], None]) -> None:
+        """These shards are this session's in the database. The system shard is loaded as a whole."""
+        if SYSTEM_SHARD not in shards:
+            self._rows.own(shards)
+            then()
+            return
+
+        def loaded(rows: dict[bytes, bytes] | None) -> None:
+            if self._dead is not None:
+                return
+            if rows is None:
+                self._pause(lambda: self.own(shards, then))
+                return
+            self._rows.own(shards, rows)
+            self._note_config(rows.get(self._layout.config_row))
+            then()
+
+        if self._dead is None:
+            self._database.load_shard(SYSTEM_SHARD, loaded)
+
+    def disown(self, shards: Sequence[int]) -> None:
+        """Everything of these shards is durable; forget it, before another session is named as their owner."""
+        self._rows.disown(shards)
+        self._loads.disowned()
+
+    def _note_config(self, record: bytes | None) -> int:
+        """The epoch of a configuration that is stored here, which is in force with its row; 0: there is none."""
+        epoch = wire.decode_committed_record(record).committed.version if record is not None else 0
+        self.config_epoch = max(self.config_epoch, epoch)
+        return epoch
+
+    # Writes.
+
+    def write(self, transaction: WriteBuffer) -> None:
+        stamped, transaction.stamped = transaction.stamped, ()
+        rows = transaction.effects(self._rows, 0)
+        if stamped:
+            transaction.stamped = stamped
+            self._stamped_bytes += transaction.stamped_size()
+        self._commit(rows, stamped, counts=True)
+
+    def put(self, rows: dict[bytes, bytes | None], stamped: StampedRow | None) -> None:
+        if stamped is None:
+            self._commit(rows, (), counts=True)
+            return
+        self._commit(rows, (stamped,), counts=True)
+        prefix, suffix, value = stamped
+        self._stamped_bytes += len(prefix) + STAMP_BYTES + len(suffix) + len(value)
+
+    def remember(self, rows: dict[bytes, bytes | None]) -> None:
+        self._commit(rows, (), counts=False)
+
+    def _commit(self, rows: dict[bytes, bytes | None], stamped: Sequence[StampedRow], *, counts: bool) -> None:
+        self._assert_alive()
+        self._rows.write(rows, stamped, counts, self.commits + 1)
+        self._loads.written(rows)
+        self.commits += 1
+        if stamped:
+            self._stamped_commits += 1
+        if not (self._scheduled or self._sending):
+            self._scheduled = True
+            self._schedule(self._begin_round)
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        """Never called at once: also what is only read is told after a fence that was asked for from here on."""
+        if self._dead is not None:
+            return
+        self._waiting.append((self.commits, done))
+        if not (self._scheduled or self._sending or self._fencing):
+            self._scheduled = True
+            self._schedule(self._begin_round)
+
+    # Rounds: a batch, or a fence query.
+
+    def _begin_round(self) -> None:
+        """A batch may begin while a fence query is under way; nothing begins beside a batch."""
+        self._scheduled = False
+        if self._dead is not None or self._sending:
+            return
+        if self._rows.batches:
+            self._begin_batch(self._rows.batches[0])
+        elif self._waiting and not self._fencing:
+            self._begin_fence()
+
+    def _begin_batch(self, batch: PendingBatch) -> None:
+        self._sending = True
+        batch.is_sealed = True
+        while self._waiting and self._waiting[0][0] <= batch.commits:
+            batch.waiting.append(self._waiting.popleft()[1])
+        self._number += 1
+        self._load_replaced(batch)
+
+    def _load_replaced(self, batch: PendingBatch) -> None:
+        """Durable values that the batch replaces and that are not in memory, so that readers of durable rows have
+        them."""
+        far = batch.far()
+        if not far:
+            self._send(self._group_commit(batch), batch)
+            return
+
+        def loaded(found: dict[bytes, bytes] | None) -> None:
+            if self._dead is not None:
+                return
+            if found is None:
+                self._pause(lambda: self._load_replaced(batch))
+                return
+            for each in far:
+                each.value = found.get(each.key)
+            self._load_replaced(batch)
+
+        if self._dead is None:
+            self._database.load([each.key for each in far], loaded)
+
+    def _group_commit(self, batch: PendingBatch) -> GroupCommit:
+        rows, shards = batch.rows, batch.shards
+        known = self.config_epoch
+        return GroupCommit(
+            session=self._session,
+            number=self._number,
+            config_epoch=known,
+            rows=[(key, value, shards[key]) for key, value in rows.items() if value is not None],
+            deleted=[key for key, value in rows.items() if value is None],
+            stamped=batch.stamped,
+            counts=batch.counts,
+            next_config_epoch=self._note_config(rows.get(self._layout.config_row)),
+        )
+
+    def _send(self, commit: GroupCommit, batch: PendingBatch) -> None:
+        if self._dead is None:
+            self._database.commit(commit, lambda reached: self._sent(commit, batch, reached))
+
+    def _sent(self, commit: GroupCommit, batch: PendingBatch, reached: Reached) -> None:
+        if self._dead is not None:
+            return
+        match reached.verdict:
+            case Verdict.UNKNOWN:
+                self._pause(lambda: self._send(commit, batch))
+            case Verdict.STALE_CONFIG if self.config_epoch > commit.config_epoch:
+                self._send(replace(commit, config_epoch=self.config_epoch), batch)
+            case Verdict.DONE:
+                self._batch_done(batch, reached)
+            case verdict:
+                self._end(verdict)
+
+    def _batch_done(self, batch: PendingBatch, reached: Reached) -> None:
+        """The next round begins before the callbacks, which take a while. Those whom a fence query was to answer asked
+        before the batch began, so its fence answers them, too, and first."""
+        self._sending = False
+        self._rows.settle(reached.sequence)
+        self._synced = batch.commits
+        self._sequence = max(self._sequence, reached.sequence)
+        self._position = max(self._position, reached.position)
+        self._stamped_commits -= len(batch.stamped)
+        told, self._asked = [*self._asked, *batch.waiting], []
+        self._begin_round()
+        self._call(told)
+
+    def _begin_fence(self) -> None:
+        self._fencing = True
+        self._asked = [done for _, done in self._waiting]
+        self._waiting.clear()
+        known = self.config_epoch
+        self._database.fence(self._session, known, lambda verdict: self._fenced(known, verdict))
+
+    def _fenced(self, known: int, verdict: Verdict) -> None:
+        if self._dead is not None:
+            return
+        told, self._asked = self._asked, []
+        match verdict:
+            case Verdict.UNKNOWN:
+                self._ask_again(told, self._pause)
+            case Verdict.STALE_CONFIG if self.config_epoch > known:
+                self._ask_again(told, self._schedule)
+            case Verdict.DONE:
+                self._fencing = False
+                self._begin_round()
+                self._call(told)
+            case _:
+                self._end(verdict)
+
+    def _ask_again(self, told: list[Callable[[], None]], later: Post) -> None:
+        """With those who have asked meanwhile. Until then no other fence query begins, but a batch may."""
+        self._waiting.extendleft([(0, done) for done in reversed(told)])
+        later(self._rested)
+
+    def _rested(self) -> None:
+        self._fencing = False
+        self._begin_round()
+
+    def _call(self, told: list[Callable[[], None]]) -> None:
+        """Until the store is closed by one of them."""
+        call_each(told, self._schedule, lambda: self._dead is None)
+
+    # The end.
+
+    def close(self) -> None:
+        """What is not durable by now may be lost, or not."""
+        if self._dead is None:
+            self._forget("the store is closed")
+
+    def _end(self, verdict: Verdict) -> None:
+        reason = "another node has taken over" if verdict is Verdict.FENCED else "the replica's configuration is newer"
+        self._forget(f"session {self._session}: {reason}")
+        self._on_fenced(reason)
+
+    def _forget(self, reason: str) -> None:
+        self._die(reason)
+        self._asked = []
+        self._rows.forget(reason)
+        self._loads.forget()
