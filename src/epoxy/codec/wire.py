@@ -139,6 +139,9 @@ encode_member_request, decode_member_request = pair(v4.encode_member_request, v4
 encode_member_reply, decode_member_reply = pair(v4.encode_member_reply, v4.decode_member_reply)
 encode_change_request, decode_change_request = stored(v4.encode_change_request, v4.decode_change_request)
 
+# Between nodes of one datacenter.
+encode_txn, decode_txn = pair(v4.encode_txn, v4.decode_txn)
+
 # The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
 encode_command, decode_command = stored(
     v4.encode_command, v4.decode_command, commands_v3.decode_command, commands_v3.decode_command

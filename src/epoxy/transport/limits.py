@@ -7,6 +7,8 @@ from epoxy.codec.wire import MAX_ENCODED_BYTES
 MESSAGE_PATH = b"/v2/epoxy/message"
 STREAM_PATH = b"/v2/epoxy/stream"
 """Upgrades a connection between peers to frames: `frames.py`."""
+NODES_PATH = b"/v2/epoxy/nodes"
+"""Upgrades a connection between nodes of one datacenter to their messages: `datacenter/links.py`."""
 CHANGELOG_READ_PATH = b"/v2/epoxy/changelog-read"
 MEMBER_PATH = b"/v2/epoxy/member"
 """Requests of a change of members, without those for changelogs."""
@@ -21,7 +23,7 @@ WHOLE_BODY_BYTES = 64 << 10
 LINKS_PATH = b"/v2/admin/links"
 """Orders of an operator to the emulated links."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
-SIGNED_PATHS = frozenset((RELAY_PATH, *PEER_PATHS, STREAM_PATH, PROBE_PATH))
+SIGNED_PATHS = frozenset((RELAY_PATH, *PEER_PATHS, STREAM_PATH, NODES_PATH, PROBE_PATH))
 """Addresses that only peers use, with signed requests."""
 
 

@@ -12,7 +12,7 @@ answer can neither be forged nor moved to another request. Nothing is encrypted:
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 from epoxy.codec.seals import pads
@@ -172,6 +172,12 @@ class Verifier:
                 raise BadSignature(f"{MAX_SENDERS} other senders are remembered already")
             found = self._seen[sender] = Nonces()
         return found
+
+    def forget_all_but(self, senders: Collection[int]) -> None:
+        """Of senders whose ids never come back. What they signed may be repeated within the window, so this is for
+        requests that open a session, which nothing but the secret can use."""
+        for gone in [sender for sender in self._seen if sender not in senders]:
+            del self._seen[gone]
 
     def answer(self, signed: Signed, status: int, body: bytes, greeting: Greeting = NO_GREETING) -> tuple[bytes, bytes]:
         """The header line that authenticates the answer."""

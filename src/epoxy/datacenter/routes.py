@@ -1,0 +1,361 @@
+"""The way of a client's request to the owner of its key, inside one datacenter; and the end of that way.
+
+A node that is asked by another one serves the key itself or answers `NotOwner`. It never passes a request on, so two
+nodes with different tables cannot send one in circles. The node that asked tries again when its table names another
+owner, or after a while.
+
+What a request may be told:
+
+    the owner has no link, or the request never left      refused: nothing was done
+    it left, and the link was lost or the time is over    unknown: it may take effect
+    no owner, a hand-over, or `NotOwner`                   it waits, and is refused when that takes too long
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from epoxy.codec import wire
+from epoxy.datacenter.messages import (
+    ForwardedReplies,
+    ForwardedRequests,
+    NotOwner,
+    OrderedReadAsk,
+    OrderedWriteAsk,
+    ReadAsk,
+    Received,
+    SessionOver,
+    Unanswerable,
+)
+from epoxy.datacenter.ports import Answered, Messenger, NotSent, ServedKeys, ShardOwners
+from epoxy.model.errors import CodecError
+from epoxy.model.messages import (
+    Accept,
+    Carry,
+    CarryAnswers,
+    Commit,
+    Failed,
+    Inspect,
+    Prepare,
+    Read,
+    Reply,
+    Request,
+    UpdateConfig,
+)
+from epoxy.model.records import Proposal
+from epoxy.model.shards import SYSTEM_SHARD, shard_of
+from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NotAnInteger,
+    NothingToDelete,
+    Outcome,
+    ReadAnswer,
+    ReadFailed,
+    ReadResult,
+    Refused,
+    Unchanged,
+    VersionMismatch,
+    Write,
+)
+from epoxy.ports import Clock, Timer
+from epoxy.transport.peers.transport import encode_replies
+
+PATIENCE_MS = 3000.0
+"""For an owner. Shorter than the four seconds that clients of Redis have by default, and longer than a hand-over."""
+
+LOOK_MS = 50.0
+"""Between looks at the table for requests that wait. A hand-over takes a few of these."""
+
+AGAIN_MS = 250.0
+"""Before the same node is asked again: it looks at the table that often."""
+
+MAX_WAITING = 4096
+"""Requests that wait for an owner: as many as come in a second and a half at 3,000 a second."""
+
+NOT_OWNER = NotOwner()
+RECEIVED = Received()
+NOT_SERVED = Failed(reason="the node that was asked does not own the key")
+
+KEYED = frozenset([Prepare, Accept, Commit, Read, Inspect, Carry, CarryAnswers])
+"""Requests of peers that go to the owner of their key. The others are the gateway's."""
+
+
+class AnswerKind(Struct, frozen=True):
+    """What one kind of request may be answered with."""
+
+    outcomes: frozenset[type[Any]]
+    refused: Callable[[str], Any]
+    unknown: Callable[[str], Any]
+
+
+WRITES = AnswerKind(
+    frozenset(
+        [
+            *(Committed, ExpectedValueDoesNotMatch, VersionMismatch, ImmutableKey, NothingToDelete, NotAnInteger),
+            *(Unchanged, ConsensusFailed, Refused),
+        ]
+    ),
+    lambda reason: Refused(reason=reason),
+    lambda reason: ConsensusFailed(reason=f"{reason}; it may still take effect"),
+)
+READS = AnswerKind(
+    frozenset([ReadResult, ReadFailed, Refused]),
+    lambda reason: Refused(reason=reason),
+    lambda reason: ReadFailed(reason=reason),
+)
+"""A read changes nothing, so one without an answer has failed, definitely."""
+
+TXNS = AnswerKind(
+    frozenset([Executed, TxnRefused, WrongEngine, TxnUnknown]),
+    lambda reason: TxnRefused(reason=reason),
+    lambda reason: TxnUnknown(reason=f"{reason}; it may still take effect"),
+)
+
+
+class RoutedRequest:
+    """One request on its way."""
+
+    __slots__ = ("again_ms", "answered", "deadline_ms", "kind", "question", "refused_by", "shard")
+
+    def __init__(self, shard: int, question: Any, kind: AnswerKind, answered: Callable[[Any], None]) -> None:
+        self.shard = shard
+        self.question = question
+        self.kind = kind
+        self.answered = answered
+        self.deadline_ms = 0.0
+        """0: it has not waited yet."""
+        self.refused_by = 0
+        self.again_ms = 0.0
+        """Not before that moment is the node asked again that said it is not the owner."""
+
+
+class Routes:
+    """`ports.KeyRoutes`, and what other nodes ask of this one."""
+
+    def __init__(
+        self,
+        owners: ShardOwners,
+        links: Messenger,
+        served: ServedKeys,
+        clock: Clock,
+        *,
+        patience_ms: float = PATIENCE_MS,
+    ) -> None:
+        """`table_changed` is to be called when the table of `owners` is another one."""
+        self._owners = owners
+        self._links = links
+        self._served = served
+        self._clock = clock
+        self._patience_ms = patience_ms
+        self._waiting: deque[RoutedRequest] = deque()
+        self._timer: Timer | None = None
+        self._is_stopped = False
+        links.serve(Write, self._serve_write)
+        links.serve(ReadAsk, self._serve_read)
+        links.serve(Txn, self._serve_txn)
+        links.serve(OrderedWriteAsk, self._serve_ordered_write)
+        links.serve(OrderedReadAsk, self._serve_ordered_read)
+        links.serve(ForwardedRequests, self._serve_requests)
+        links.serve(SessionOver, self._serve_session_over)
+
+    def stop(self) -> None:
+        """Refuse what waits."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            request.answered(request.kind.refused("this node is stopping"))
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for an owner."""
+        return len(self._waiting)
+
+    # What the node asks.
+
+    @property
+    def is_gateway(self) -> bool:
+        return SYSTEM_SHARD in self._owners.owned
+
+    def is_mine(self, key: bytes) -> bool:
+        return shard_of(key) in self._owners.owned
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self._route(RoutedRequest(shard_of(write.key), write, WRITES, answered))
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        self._route(RoutedRequest(shard_of(key), ReadAsk(key, consistency), READS, answered))
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self._route(RoutedRequest(SYSTEM_SHARD, txn, TXNS, answered))
+
+    def ordered_write(self, write: Write, mark: Proposal, answered: Callable[[Outcome], None]) -> None:
+        self._route(RoutedRequest(SYSTEM_SHARD, OrderedWriteAsk(write, mark), WRITES, answered))
+
+    def ordered_read(
+        self, key: bytes, mark: Proposal, consistency: Consistency, answered: Callable[[ReadAnswer], None]
+    ) -> None:
+        self._route(RoutedRequest(SYSTEM_SHARD, OrderedReadAsk(key, mark, consistency), READS, answered))
+
+    def table_changed(self) -> None:
+        if self._waiting:
+            self._look()
+
+    def _route(self, request: RoutedRequest) -> None:
+        owners = self._owners
+        if request.shard in owners.owned:
+            self._serve_here(request)
+            return
+        owner = owners.owner_of(request.shard)
+        if owner is None or owner.id == owners.session or self._was_asked_just_now(request, owner.id):
+            self._wait(request)
+        else:
+            self._links.ask(owner.id, request.question, partial(self._heard, request, owner.id))
+
+    def _was_asked_just_now(self, request: RoutedRequest, owner: int) -> bool:
+        return owner == request.refused_by and self._clock.now_ms() < request.again_ms
+
+    def _heard(self, request: RoutedRequest, owner: int, answer: Any) -> None:
+        kind = request.kind
+        if type(answer) in kind.outcomes:
+            request.answered(answer)
+        elif type(answer) is NotOwner:
+            request.refused_by = owner
+            request.again_ms = self._clock.now_ms() + AGAIN_MS
+            self._wait(request)
+        elif type(answer) is NotSent:
+            request.answered(kind.refused(f"the node that owns the key cannot be reached: {answer.reason}"))
+        else:
+            reason = getattr(answer, "reason", f"answered with {type(answer).__name__}")
+            request.answered(kind.unknown(f"no answer of the node that owns the key: {reason}"))
+
+    def _serve_here(self, request: RoutedRequest) -> None:
+        """It became this node's while it waited, or the caller did not ask."""
+        served, question, answered = self._served, request.question, request.answered
+        match question:
+            case Write():
+                served.write(question, answered)
+            case ReadAsk(key, consistency):
+                served.read(key, consistency, answered)
+            case Txn():
+                served.txn(question, answered)
+            case OrderedWriteAsk(write, mark):
+                served.ordered_write(write, mark, answered)
+            case OrderedReadAsk(key, mark, consistency):
+                served.ordered_read(key, mark, consistency, answered)
+            case _:
+                raise AssertionError(question)
+
+    # Waiting for an owner.
+
+    def _wait(self, request: RoutedRequest) -> None:
+        now_ms = self._clock.now_ms()
+        if not request.deadline_ms:
+            request.deadline_ms = now_ms + self._patience_ms
+        if self._is_stopped:
+            request.answered(request.kind.refused("this node is stopping"))
+        elif now_ms >= request.deadline_ms:
+            shard = f"shard {request.shard} of this datacenter"
+            request.answered(request.kind.refused(f"{shard} has no owner that serves it; try again"))
+        elif len(self._waiting) >= MAX_WAITING:
+            request.answered(request.kind.refused(f"{MAX_WAITING} requests wait for an owner of their keys already"))
+        else:
+            self._waiting.append(request)
+            if self._timer is None:
+                self._timer = self._clock.call_later(LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        """Each request is routed anew, and waits again if nothing has changed for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, deque()
+        try:
+            while waiting:
+                self._route(waiting.popleft())
+        finally:
+            # An exception in one callback must not stop the others.
+            self._waiting.extend(waiting)
+            if self._waiting and self._timer is None:
+                self._timer = self._clock.call_later(LOOK_MS, self._look)
+
+    # What other nodes ask.
+
+    def _serve_write(self, _: int, write: Write, answered: Answered) -> None:
+        if shard_of(write.key) in self._owners.owned:
+            self._served.write(write, answered)
+        else:
+            answered(NOT_OWNER)
+
+    def _serve_read(self, _: int, ask: ReadAsk, answered: Answered) -> None:
+        if shard_of(ask.key) in self._owners.owned:
+            self._served.read(ask.key, ask.consistency, answered)
+        else:
+            answered(NOT_OWNER)
+
+    def _serve_txn(self, _: int, txn: Txn, answered: Answered) -> None:
+        if self.is_gateway:
+            self._served.txn(txn, answered)
+        else:
+            answered(NOT_OWNER)
+
+    def _serve_ordered_write(self, _: int, ask: OrderedWriteAsk, answered: Answered) -> None:
+        if self.is_gateway:
+            self._served.ordered_write(ask.write, ask.mark, answered)
+        else:
+            answered(NOT_OWNER)
+
+    def _serve_ordered_read(self, _: int, ask: OrderedReadAsk, answered: Answered) -> None:
+        if self.is_gateway:
+            self._served.ordered_read(ask.key, ask.mark, ask.consistency, answered)
+        else:
+            answered(NOT_OWNER)
+
+    def _serve_requests(self, _: int, ask: ForwardedRequests, answered: Answered) -> None:
+        """Of another datacenter, through the gateway. Those of keys that are not owned here any more fail: their
+        senders try again."""
+        try:
+            requests = wire.decode_peer_request(ask.body).requests
+        except CodecError as error:
+            answered(Unanswerable(repr(error)))
+            return
+        places = places_of(requests, self._owners.owned)
+        if len(places) == len(requests):
+            self._served.handle(requests, lambda replies: answered(ForwardedReplies(encode_replies(replies))))
+        else:
+            mine = [requests[place] for place in places]
+            self._served.handle(mine, partial(self._reply_to_some, len(requests), places, answered))
+
+    def _reply_to_some(self, count: int, places: list[int], answered: Answered, replies: Sequence[Reply]) -> None:
+        joined: list[Reply] = [NOT_SERVED] * count
+        for place, reply in zip(places, replies, strict=True):
+            joined[place] = reply
+        answered(ForwardedReplies(encode_replies(joined)))
+
+    def _serve_session_over(self, _: int, over: SessionOver, answered: Answered) -> None:
+        self._served.session_over(over.session)
+        answered(RECEIVED)
+
+
+def places_of(requests: Sequence[Request], owned: AbstractSet[int]) -> list[int]:
+    """Of the requests that a node with these shards serves. A configuration is for every node."""
+    return [
+        place
+        for place, request in enumerate(requests)
+        if type(request) is UpdateConfig or shard_of_request(request) in owned
+    ]
+
+
+def shard_of_request(request: Request) -> int:
+    """Of its key; without one it is the gateway's."""
+    return shard_of(request.key) if type(request) in KEYED else SYSTEM_SHARD  # type: ignore[union-attr]
