@@ -41,8 +41,9 @@ class Departure(Struct, frozen=True):
 class Ownership:
     """`owned`: shards that are served here. `leaving`: shards that are served no more, and are still this session's in
     the database or may be. `changed` is called when the table or `owned` is another one; `taken` when shards came: they
-    are owned when it calls back; `quiesce` when a shard is to go: it calls back when all of the shard is durable and
-    forgotten; `fenced` once, when the session is over."""
+    are owned when it calls back; `quiesce` when a shard is to go: it calls back with True when all of the shard is
+    durable and forgotten, with False if that does not end: the shard is owned again then; `fenced` once, when the
+    session is over."""
 
     def __init__(self, database: Database, clock: Clock, *, url: str, version: str, lease_ms: float) -> None:
         self.session = 0
@@ -51,7 +52,7 @@ class Ownership:
         self.leaving: set[int] = set()
         self.changed: Callable[[], None] = _nothing
         self.taken: Callable[[Sequence[int], Callable[[], None]], None] = _at_once
-        self.quiesce: Callable[[int, Callable[[], None]], None] = _at_once
+        self.quiesce: Callable[[int, Callable[[bool], None]], None] = _rested
         self.fenced: Callable[[str], None] = _nothing
         self._database = database
         self._clock = clock
@@ -187,7 +188,7 @@ class Ownership:
         if self._handed_over is not None:
             for shard in came:
                 self.leaving.add(shard)
-                self._quiesced(shard, 0)
+                self._quiesced(shard, 0, True)
             return
         for shards in ([s for s in came if s == SYSTEM_SHARD], [s for s in came if s != SYSTEM_SHARD]):
             if shards:
@@ -195,9 +196,9 @@ class Ownership:
                 self.taken(shards, partial(self._prepared, shards))
 
     def _prepared(self, shards: Sequence[int]) -> None:
-        self._preparing.difference_update(shards)
-        self.owned.update(shards)
         if not self._over:
+            self._preparing.difference_update(shards)
+            self.owned.update(shards)
             self.changed()
             self._act()
 
@@ -223,9 +224,17 @@ class Ownership:
         self.changed()
         self.quiesce(shard, partial(self._quiesced, shard, to))
 
-    def _quiesced(self, shard: int, to: int) -> None:
-        self._departures.append(Departure(shard, self.table.epochs[shard], to))
-        self._act()
+    def _quiesced(self, shard: int, to: int, is_at_rest: bool) -> None:
+        """A shard that does not come to rest is served here again, and goes another time."""
+        if self._over:
+            return
+        if is_at_rest:
+            self._departures.append(Departure(shard, self.table.epochs[shard], to))
+            self._act()
+        else:
+            self.leaving.discard(shard)
+            self.owned.add(shard)
+            self.changed()
 
     def _give(self, departure: Departure) -> None:
         self._asking = True
@@ -257,20 +266,29 @@ class Ownership:
             self._hand_over(max(keys), to)
         else:
             self._closing = True
-            self._close(sorted(self.owned))
+            self._close(sorted(keys), lambda: self._close(sorted(self.owned), self._closed))
 
-    def _close(self, rest: Sequence[int]) -> None:
-        """End what is served still, the system shard last, and then the session."""
-        if self._over:
-            return
-        if rest:
-            shard = rest[-1]
-            self.owned.discard(shard)
-            self.leaving.add(shard)
-            self.quiesce(shard, partial(self._close, rest[:-1]))
-        else:
+    def _close(self, shards: Sequence[int], then: Callable[[], None]) -> None:
+        """End what is served still. What does not come to rest ends with the session: its clients do not learn what
+        became of it."""
+        self.owned.difference_update(shards)
+        self.leaving.update(shards)
+        resting = set(shards)
+
+        def rested(shard: int, _: bool) -> None:
+            resting.discard(shard)
+            if not resting and not self._over:
+                then()
+
+        for shard in shards:
+            self.quiesce(shard, partial(rested, shard))
+        if not shards:
+            then()
+
+    def _closed(self) -> None:
+        assert self._handed_over is not None
+        if not self._over:
             self.stop()
-            assert self._handed_over is not None
             self._database.close_session(self.session, self._handed_over)
 
 
@@ -285,3 +303,7 @@ def _nothing(*_: object) -> None:
 
 def _at_once(_: object, then: Callable[[], None]) -> None:
     then()
+
+
+def _rested(_: int, then: Callable[[bool], None]) -> None:
+    then(True)
