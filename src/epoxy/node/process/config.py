@@ -76,6 +76,9 @@ AgentAddresses = Annotated[
         extra={"read": read_agents, "from_text": lambda value: [agent.strip() for agent in value.split(",")]},
     ),
 ]
+DatabaseUrl = Annotated[
+    str, Meta(pattern=r"^postgres(ql)?://\S+\Z", description="a URL, as postgresql://user@host:5432/database")
+]
 EVERYWHERE = {"0.0.0.0", "::"}
 
 
@@ -133,10 +136,14 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
-    """`backfill`: move values of the first layout to the one in use. `scrub_days`: between two rounds in which all rows
-    are read and checked, `scrub_mib_s`: how fast at most."""
+    """`driver` "postgres": the nodes of a datacenter share the database at `url`, in `schema`; a node that has been
+    silent for `lease_ms` loses its shards to the others. `backfill`: move values of the first layout to the one in use.
+    `scrub_days`: between two rounds in which all rows are read and checked, `scrub_mib_s`: how fast at most."""
 
-    driver: Literal["embedded"] = "embedded"
+    driver: Literal["embedded", "postgres"] = "embedded"
+    url: DatabaseUrl = ""
+    schema: Annotated[str, Meta(pattern=r"^[a-z_][a-z0-9_]{0,62}\Z", description="a name in lower case")] = "epoxy"
+    lease_ms: Annotated[int, Meta(ge=500, le=60_000)] = 5_000
     backfill: bool = False
     scrub_days: Annotated[int, Meta(ge=0, le=3_650)] = 7
     scrub_mib_s: Annotated[int, Meta(ge=1, le=100_000)] = 8
@@ -270,12 +277,13 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
     cluster = ClusterSettings(members=members, **read["cluster"])
     node = read_self(source, NodeSettings(**read["node"]), cluster, "http" if tls is None else "https")
     check_schemes(source, members, tls)
+    store = read_store(source, read["store"])
     check_doors(source, node.listeners)
     return Settings(
         node=node,
         cluster=cluster,
         tls=tls,
-        store=StoreSettings(**read["store"]),
+        store=store,
         limits=Limits(**read["limits"]),
         access=AccessSettings(**read["access"]),
         resp=RespSettings(**read["resp"]),
@@ -327,6 +335,17 @@ def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str,
             raise ConfigError(f"command line: unknown setting {name}; {hint(name, meant)}")
         found[name] = ("command line", value)
     return found
+
+
+def read_store(source: TomlSource, values: Mapping[str, Any]) -> StoreSettings:
+    store = StoreSettings(**values)
+    if store.driver == "postgres" and not store.url:
+        where = source.where("store", "driver")
+        raise ConfigError(f'{where}: store.driver "postgres" needs store.url, as postgresql://user@host:5432/database')
+    if store.driver != "postgres" and store.url:
+        where = source.where("store", "url")
+        raise ConfigError(f'{where}: store.url is for store.driver = "postgres"; here it is "{store.driver}"')
+    return store
 
 
 def read_console(source: TomlSource, values: Mapping[str, Any]) -> ConsoleSettings:
@@ -434,9 +453,20 @@ def read_members(source: TomlSource, given: Any) -> tuple[MemberSetting, ...]:
     return tuple(members)
 
 
+def without_password(url: str) -> str:
+    """As it may be shown in logs."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, hosts = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}:***@{hosts}").geturl()
+
+
 def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
     """As the file would have it; settings without a value are left out."""
     document = msgspec.json.decode(msgspec.json.encode(settings, enc_hook=str))
+    if settings.store.url:
+        document["store"]["url"] = without_password(settings.store.url)
     placement = document["placement"]
     document["node"] |= {name.removeprefix("node."): str(address) for name, address in settings.node.listeners.items()}
     document["console"]["elect"] = [str(agent) for agent in settings.console.elect]
