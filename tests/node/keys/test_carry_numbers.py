@@ -89,8 +89,16 @@ def test_with_too_many_senders_a_new_life_begins() -> None:
 
 def test_the_life_of_another_replica_is_as_it_told_last() -> None:
     here = numbers()
-    assert here.life_of(3) == 0
-    here.met(3, 99)
-    assert here.life_of(3) == 99
-    here.met(3, 100)
-    assert here.life_of(3) == 100
+    assert here.life_of(3, 1) == 0
+    here.met(3, 1, 99)
+    assert here.life_of(3, 1) == here.life_of(3, 2) == 99
+    here.met(3, 1, 100)
+    assert here.life_of(3, 1) == here.life_of(3, 2) == 100
+
+
+def test_processes_of_one_datacenter_have_lives_of_their_own() -> None:
+    here = numbers()
+    here.met(3, 1, 99)
+    here.met(3, 2, 100)
+    here.met(3, 1, 99)
+    assert (here.life_of(3, 1), here.life_of(3, 2)) == (99, 100)

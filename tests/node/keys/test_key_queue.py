@@ -17,6 +17,7 @@ from epoxy.model.messages import (
     Reply,
 )
 from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.shards import shard_of
 from epoxy.model.writes import Committed, NothingToDelete, VersionMismatch, Write
 from epoxy.node.keys.key_queue import GATHER_MS, LONGEST_STEP_MS, MAX_CARRIED
 from epoxy.protocol.keys.carrying import NO_LIFE, packed
@@ -62,7 +63,7 @@ def with_owner(*, life: int = LIFE) -> Node:
     node = Node()
     node.driver.owners.believe(KEY, B, 0.0)
     if life != NO_LIFE:
-        node.driver.numbers.met(B, life)
+        node.driver.numbers.met(B, shard_of(KEY), life)
     return node
 
 
@@ -224,7 +225,7 @@ def test_a_carry_that_its_addressee_took_stays_there_whatever_life_was_told_mean
     node = with_owner()
     write(node, put(b"1"))
     _, sent = carry_of(node)
-    node.driver.numbers.met(B, LIFE - 1)
+    node.driver.numbers.met(B, shard_of(KEY), LIFE - 1)
     sent.answer(CarryOk(life=LIFE))
     assert len(node.driver._queue_of(KEY)._carried) == 1
 

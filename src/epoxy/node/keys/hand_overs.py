@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from epoxy.model.messages import Carry, CarryAnswer, CarryAnswers, CarryOk, CarryResult, Reply
 from epoxy.model.records import ProposalId
+from epoxy.model.shards import shard_of
 from epoxy.model.writes import Committed, Refused
 from epoxy.node.keys.queued_write import QueuedWrite
 from epoxy.protocol.keys.carrying import NO_LIFE, outcome_of, packed
@@ -60,7 +61,8 @@ class HandOvers:
     def send(self, owner: int, entries: list[QueuedWrite]) -> None:
         """From here on the writes may be decided, on top of the version known here or later (F2)."""
         driver, key, numbers = self._driver, self._queue.key, self._driver.numbers
-        hand_over, version = HandOver(owner, entries, numbers.life_of(owner)), driver.replica.version(key)
+        hand_over = HandOver(owner, entries, numbers.life_of(owner, shard_of(key)))
+        version = driver.replica.version(key)
         for entry in entries:
             pending = entry.pending
             entry.is_spread = entry.is_spread or pending.handed_over
@@ -99,7 +101,7 @@ class HandOvers:
         if isinstance(reply, CarryOk):
             silent = 0
             self.heard_of(hand_over.owner)
-            self._driver.numbers.met(hand_over.owner, reply.life)
+            self._driver.numbers.met(hand_over.owner, shard_of(self._queue.key), reply.life)
             is_for_another = reply.life != hand_over.life  # Told by this reply, or by that to an earlier Carry.
             if not reply.declined and not is_for_another:
                 return

@@ -84,6 +84,11 @@ class Replica:
         """Called for each Accept that was refused for another vote or promise."""
         self.queued: Callable[[bytes], tuple[int, int]] = none_queued
         """The owner of a key by this replica's hint, 0 if there is none, and how many writes wait."""
+        self.learn_elsewhere: Callable[[Sequence[ChangelogEntry], Callable[[int], None]], None] = all_here
+        """Decisions about keys that other nodes of this datacenter own: tries until they are learned there, and calls
+        with the number of news."""
+        self.rest_first: Callable[[Callable[[], None]], None] | None = None
+        """At the gateway of a datacenter: lets the other nodes come to rest, before a configuration is adopted."""
         self.owns: Callable[[bytes], bool] = every_key
         """Whether the rules of this key run here, in a datacenter of several nodes."""
         self._store = store
@@ -277,6 +282,23 @@ class Replica:
             self._alarm(f"two values for one instance: {entry} was found elsewhere; nothing was overwritten")
         return len(changes)
 
+    def learn_owned(
+        self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], done: Callable[[int], None]
+    ) -> None:
+        """As `learn_all`, and call when it is durable with the number of news. Entries of keys that other nodes of this
+        datacenter own are learned there, before what is written beside them here."""
+        others = [entry for entry in entries if not self.owns(entry.key)]
+        if others:
+            own = [entry for entry in entries if self.owns(entry.key)]
+            self.learn_elsewhere(others, lambda news: self._learn_own(own, beside, lambda more: done(news + more)))
+        else:
+            self._learn_own(entries, beside, done)
+
+    def _learn_own(
+        self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], done: Callable[[int], None]
+    ) -> None:
+        self._store.when_durable(partial(done, self.learn_all(entries, beside)))
+
     def _learn_all(
         self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
     ) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
@@ -311,8 +333,14 @@ class Replica:
 
     def _handle_owned(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
         """Looked at now, because a shard may have gone while rows were loaded."""
+        if self.rest_first is not None and any(self._may_adopt(each) for each in requests):
+            self.rest_first(partial(self._handle_rested, requests, answered))
+        else:
+            self._handle_rested(requests, answered)
+
+    def _handle_rested(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
         if self._held is not None and not all(isinstance(request, UpdateConfig) for request in requests):
-            self._held.append(partial(self._handle_owned, requests, answered))
+            self._held.append(partial(self._handle_rested, requests, answered))
             return
         replies = [self._request(each) if self._owns(each) else NOT_OWNED for each in requests]
         self._store.when_durable(partial(answered, replies))
@@ -321,8 +349,16 @@ class Replica:
         """A flow whose shard has gone ends as it would in a crash: its client is told that the outcome is unknown."""
         if self._held is not None:
             self._held.append(partial(self._perform_owned, op, done))
+        elif self.rest_first is not None and self._may_adopt(op):
+            self.rest_first(partial(self._perform, op, done))
         elif self._owns(op):
             self._perform(op, done)
+
+    def _may_adopt(self, each: Request | LocalOp) -> bool:
+        """Whether the replica may have another configuration after this."""
+        if isinstance(each, UpdateConfig | Adopt):
+            return each.config.epoch > self.config.epoch
+        return isinstance(each, Commit | Conclude) and each.key == CONFIG_KEY
 
     def _owns(self, each: Request | LocalOp) -> bool:
         return not isinstance(each, KEYED) or self.owns(each.key)
@@ -379,6 +415,11 @@ def none_queued(_key: bytes) -> tuple[int, int]:
 def every_key(_key: bytes) -> bool:
     """The default of `Replica.owns`."""
     return True
+
+
+def all_here(_entries: Sequence[ChangelogEntry], _done: Callable[[int], None]) -> None:
+    """The default of `Replica.learn_elsewhere`."""
+    raise AssertionError("every key is owned here")
 
 
 def not_watched(_: Accept) -> None:

@@ -149,9 +149,9 @@ class KeySync:
             case Summarise():
                 done(self.pace.timed(lambda: self._store.transact(lambda tx: self._space.stretch(tx, effect.after))))
             case Keep():
-                self.copied += self._learn(effect, self._note_progress(effect), done)
+                self._learn(effect, self._note_progress(effect), partial(self._copied, done))
             case Repair():
-                self.repaired += self._learn(effect, lambda _: None, done)
+                self._learn(effect, lambda _: None, partial(self._repaired, done))
             case GiveWay():
                 self.pace.give_way(effect.share, partial(done, None))
             case Followed():
@@ -169,10 +169,16 @@ class KeySync:
         """Written in the transaction of the entries, so that one is never there without the other."""
         return lambda tx: self._space.set_progress(tx, effect.source, effect.progress)
 
-    def _learn(self, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
-        news = self.pace.timed(lambda: self._replica.learn_all(effect.entries, beside))
-        self._store.when_durable(partial(done, news))
-        return news
+    def _learn(self, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Callable[[int], None]) -> None:
+        self.pace.timed(lambda: self._replica.learn_owned(effect.entries, beside, done))
+
+    def _copied(self, done: Done, news: int) -> None:
+        self.copied += news
+        done(news)
+
+    def _repaired(self, done: Done, news: int) -> None:
+        self.repaired += news
+        done(news)
 
 
 def whole_or_failed(store: Store, work: Callable[[Transaction], MemberReply]) -> MemberReply:

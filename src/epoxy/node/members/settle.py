@@ -5,9 +5,10 @@ from functools import partial
 
 from epoxy.model.errors import StoreFailed
 from epoxy.model.members import Unsettled
-from epoxy.model.records import Proposal
-from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome
+from epoxy.model.records import ChangelogEntry
+from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome, ReadResult
 from epoxy.node.keys.driver import Driver
+from epoxy.ports import Transaction
 
 SETTLED_AT_ONCE = 32
 """Keys that are settled at the same time: they share round trips, and leave room for clients' writes."""
@@ -34,23 +35,31 @@ class Settling:
             done(self._succeeded)
 
     def _found(self, key: bytes, outcome: ReadOutcome) -> None:
-        self._under_way -= 1
-        if isinstance(outcome, ReadFailed):
-            self._give_up()
-        elif outcome.committed is not None:
-            self._learn(key, outcome.committed)
-        self.go_on()
+        if isinstance(outcome, ReadResult) and outcome.committed is not None:
+            self._learn(ChangelogEntry(key=key, committed=outcome.committed))
+        else:
+            if isinstance(outcome, ReadFailed):
+                self._give_up()
+            self._ended()
 
     def _give_up(self) -> None:
         self._succeeded = False
         self._left.clear()
 
-    def _learn(self, key: bytes, committed: Proposal) -> None:
-        """Not durable yet; the status that says this replica is synced leaves only when it is. An exception here must
-        not end the callback: the flow that waits for `done` would wait for ever."""
+    def _learn(self, entry: ChangelogEntry) -> None:
+        """An exception here must not end the callback: the flow that waits for `done` would wait for ever."""
         try:
-            self._driver.replica.learn(key, committed)
+            self._driver.replica.learn_owned((entry,), nothing_beside, lambda _: self._ended())
         except StoreFailed:
             raise
         except Exception as error:
             self._driver.failures.ended("learner", error, self._give_up)
+            self._ended()
+
+    def _ended(self) -> None:
+        self._under_way -= 1
+        self.go_on()
+
+
+def nothing_beside(_tx: Transaction) -> None:
+    """What is written in the transaction that learns."""
