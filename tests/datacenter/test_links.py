@@ -1,12 +1,11 @@
 """Links between nodes, over real sockets."""
 
-import asyncio
 
 from epoxy.datacenter.messages import ReadAsk
 from epoxy.datacenter.ports import AnswerLost, NotSent
 from epoxy.model.shards import ALL_SHARDS
 from epoxy.model.writes import Committed, Consistency, ReadResult, Write
-from tests.datacenter.nodes import HASTY, SECRET, datacenter, node
+from tests.datacenter.nodes import HASTY, datacenter, node
 from tests.transport.http.harness import run, until
 
 

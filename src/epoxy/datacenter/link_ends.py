@@ -239,6 +239,10 @@ def deliver(answered: Answered, answer: Any) -> None:
         report(error)
 
 
+def ignore(_: Any) -> None:
+    """The answer to what was told without a question."""
+
+
 class NodeServer(UpgradedProtocol):
     """The end that answers. The other one has proved to be a node of this datacenter."""
 
@@ -314,8 +318,8 @@ class NodeServer(UpgradedProtocol):
 
     def _serve(self, number: int, question: Any) -> None:
         handler = self._handlers.get(type(question))
-        self._under_way += 1
-        answered = partial(self._answer, number) if number else self._ignore
+        answered = partial(self._answer, number) if number else ignore
+        self._under_way += number > 0
         if self._under_way > self._limits.pending_questions:
             self._refuse(f"more than {self._limits.pending_questions} questions at a time")
         elif handler is None:
@@ -325,9 +329,6 @@ class NodeServer(UpgradedProtocol):
                 handler(self._sender, question, answered)
             except Exception as error:
                 report(error)
-
-    def _ignore(self, _: Any) -> None:
-        self._under_way -= 1
 
     def _answer(self, number: int, answer: Any) -> None:
         self._under_way -= 1

@@ -74,11 +74,13 @@ class ForwardedRequests(Ask, frozen=True):
 
 
 class Outgoing(Ask, frozen=True):
-    """Requests for another datacenter, for the gateway to send: `count` of them, as `wire.encode_requests` has them."""
+    """Requests for another datacenter, for the gateway to send: `count` of them, as `wire.encode_requests` has them.
+    `is_asked`: the reply to the last of them is wanted."""
 
     to: int
     count: int
     requests: bytes
+    is_asked: bool
 
 
 class SessionOver(Ask, frozen=True):

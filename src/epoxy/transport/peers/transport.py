@@ -93,20 +93,22 @@ class Peers:
             await peer.stop()
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        try:
+            encoded = self._encode(requests)
+        except CodecError as error:
+            log.error("requests for replica %d cannot be encoded: %r", to, error)
+            if answered is not None:
+                answered(Failed(reason=str(error)))
+        else:
+            self.send_encoded(to, encoded, len(requests), answered)
+
+    def send_encoded(self, to: int, requests: bytes, count: int, answered: Callable[[Reply], None] | None) -> None:
+        """As `send`, of requests as `wire.encode_requests` has them."""
         peer = self._peers.get(to)
         if peer is not None:
-            try:
-                encoded = self._encode(requests)
-            except CodecError as error:
-                log.error("requests for replica %d cannot be encoded: %r", to, error)
-                failure = str(error)
-            else:
-                peer.send(encoded, len(requests), answered)
-                return
-        else:
-            failure = f"replica {to} has no address here"
-        if answered is not None:
-            answered(Failed(reason=failure))
+            peer.send(requests, count, answered)
+        elif answered is not None:
+            answered(Failed(reason=f"replica {to} has no address here"))
 
     def _encode(self, requests: Sequence[Request]) -> bytes:
         """The same request is sent to one peer after the other, and encoded once."""
