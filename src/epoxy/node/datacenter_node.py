@@ -35,7 +35,7 @@ QUIESCE_MS = 10.0
 """Between two looks at the writes of a shard that is to be handed over."""
 
 QUIESCE_LOOKS = 500
-"""A write ends within a few round trips, or its quorum is away. After five seconds what is left ends as in a crash."""
+"""A write ends within a few round trips, or its quorum is away: after five seconds the shard stays for now."""
 
 
 class DatacenterNode(Node):
@@ -163,22 +163,26 @@ class DatacenterNode(Node):
         """Shards are owned here from now on: their leases are counted here."""
         self.leases.load()
 
-    def quiesce(self, shard: int, done: Callable[[], None], looks: int = QUIESCE_LOOKS) -> None:
-        """By `routes` the shard is not owned here any more. Call when what was under way has ended, is durable and
-        forgotten."""
-        if looks and any(shard_of(key) == shard for key in self.driver.busy_keys()):
+    def quiesce(self, shard: int, done: Callable[[bool], None], looks: int = QUIESCE_LOOKS) -> None:
+        """By `routes` the shard is not owned here any more. Call with True when what was under way has ended, is
+        durable and forgotten; with False if it does not end."""
+        is_busy = any(shard_of(key) == shard for key in self.driver.busy_keys())
+        if is_busy and looks:
             self._ending.add(shard)
             self.clock.call_later(QUIESCE_MS, partial(self.quiesce, shard, done, looks - 1))
+            return
+        self._ending.discard(shard)
+        if is_busy:
+            done(False)
         else:
-            self._ending.discard(shard)
             self._store.when_durable(partial(self._hand_over, done))
 
-    def _hand_over(self, done: Callable[[], None]) -> None:
+    def _hand_over(self, done: Callable[[bool], None]) -> None:
         self.replica.forget_states()
         self.leases.forget_others()
         for listener in self._handover_listeners:
             listener()
-        done()
+        done(True)
 
     def on_handover(self, listener: Callable[[], None]) -> None:
         """`listener` is called when a shard has left: what is cached of its keys may change elsewhere."""

@@ -1,12 +1,13 @@
 """Keys that are settled with a quorum: how many at a time, and how it ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from epoxy.model.errors import StoreFailed
 from epoxy.model.members import Unsettled
+from epoxy.model.records import ChangelogEntry
 from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome, ReadResult, Source
 from epoxy.node.members.settle import SETTLED_AT_ONCE, Settling
 from epoxy.runtime.flow import FlowFailures
@@ -33,10 +34,11 @@ class FakeDriver:
         assert consistency is Consistency.LINEARIZABLE
         self.reading[key] = answered
 
-    def learn(self, key: bytes, _: object) -> None:
+    def learn_owned(self, entries: Sequence[ChangelogEntry], _: object, done: Callable[[int], None]) -> None:
         if self.error is not None:
             raise self.error
-        self.learned.append(key)
+        self.learned += [entry.key for entry in entries]
+        done(1)
 
     def answer(self, key: bytes, outcome: ReadOutcome) -> None:
         self.reading.pop(key)(outcome)
