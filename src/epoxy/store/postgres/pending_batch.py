@@ -37,9 +37,23 @@ class PendingBatch:
     """`rows`: the last write of each. `before`: the durable values that they replace, which is what readers of durable
     rows see until the batch has taken effect. `stamped`: of each commit with stamped rows, in their order."""
 
-    __slots__ = ("before", "commits", "counts", "is_sealed", "rows", "shards", "size", "stamped", "waiting")
+    __slots__ = (
+        "before",
+        "commits",
+        "config_epoch",
+        "counts",
+        "is_sealed",
+        "rows",
+        "shards",
+        "size",
+        "stamped",
+        "waiting",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, config_epoch: int = 0) -> None:
+        self.config_epoch = config_epoch
+        """Of the configuration under which its first commit was made. If the replica has a newer one when the batch
+        comes to the database, its votes are too late: the replica has said that it votes in that epoch no more."""
         self.rows: dict[bytes, bytes | None] = {}
         self.shards: dict[bytes, int] = {}
         self.before: dict[bytes, Before] = {}

@@ -45,6 +45,7 @@ class SharedRows:
         self._database = database
         self._layout = layout
         self.owned: set[int] = set()
+        self.config_epoch = 0
         self._writable: frozenset[int] = frozenset()
         self._pending: dict[bytes, bytes | None] = {}
         self.batches: deque[PendingBatch] = deque()
@@ -209,7 +210,7 @@ class SharedRows:
             last = self.batches[-1]
             if not last.is_sealed and last.size < BATCH_BYTES:
                 return last
-        batch = PendingBatch()
+        batch = PendingBatch(self.config_epoch)
         self.batches.append(batch)
         return batch
 

@@ -13,8 +13,6 @@ that is fenced has lost its shards: the store forgets everything, calls nothing 
 
 from collections.abc import Callable, Sequence
 
-from msgspec.structs import replace
-
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.shards import SYSTEM_SHARD
@@ -64,7 +62,6 @@ class PostgresStore(Transactor):
         self._position = reached.position
         self._number = 0
         """Of the last batch that was made."""
-        self.config_epoch = 0
         self._stamped_commits = 0
         """Of those that are not durable."""
         self._scheduled = False
@@ -72,6 +69,14 @@ class PostgresStore(Transactor):
         self._asked: list[Callable[[], None]] = []
         """Those for whom a fence query is under way."""
         self._fencing = False
+
+    @property
+    def config_epoch(self) -> int:
+        return self._rows.config_epoch
+
+    @config_epoch.setter
+    def config_epoch(self, epoch: int) -> None:
+        self._rows.config_epoch = epoch
 
     # Reads.
 
@@ -171,6 +176,8 @@ class PostgresStore(Transactor):
     def _commit(self, rows: dict[bytes, bytes | None], stamped: Sequence[StampedRow], *, counts: bool) -> None:
         self._assert_alive()
         self._rows.write(rows, stamped, counts, self.commits + 1)
+        if self._layout.config_row in rows:
+            self._note_config(rows[self._layout.config_row])
         self._loads.written(rows)
         self.commits += 1
         if stamped:
@@ -231,11 +238,10 @@ class PostgresStore(Transactor):
 
     def _group_commit(self, batch: PendingBatch) -> GroupCommit:
         rows, shards = batch.rows, batch.shards
-        known = self.config_epoch
         return GroupCommit(
             session=self._session,
             number=self._number,
-            config_epoch=known,
+            config_epoch=batch.config_epoch,
             rows=[(key, value, shards[key]) for key, value in rows.items() if value is not None],
             deleted=[key for key, value in rows.items() if value is None],
             stamped=batch.stamped,
@@ -253,8 +259,6 @@ class PostgresStore(Transactor):
         match reached.verdict:
             case Verdict.UNKNOWN:
                 self._pause(lambda: self._send(commit, batch))
-            case Verdict.STALE_CONFIG if self.config_epoch > commit.config_epoch:
-                self._send(replace(commit, config_epoch=self.config_epoch), batch)
             case Verdict.DONE:
                 self._batch_done(batch, reached)
             case verdict:
