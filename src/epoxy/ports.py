@@ -44,7 +44,8 @@ class Transaction(Snapshot, Protocol):
     def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
         """Set prefix + stamp + suffix, where the 10-byte stamp is assigned inside the commit: stamps rise in the order
         of commits, and within one in the order of these calls, so a reader's cursor cannot pass a row that commits
-        late. Reads and clears of this transaction do not see the row."""
+        late. Reads and clears of this transaction do not see the row. In a store that several nodes share the stamp is
+        given when the commit is made durable, and the row can be read from then on."""
 
     def add_read_conflict(self, begin: bytes, end: bytes) -> None:
         """Conflict as if begin <= key < end had been read."""
@@ -83,7 +84,9 @@ class Store(Protocol):
 
     def when_durable(self, done: Callable[[], None]) -> None:
         """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
-        called if that fails: the process ends."""
+        called if that fails: the process ends. A store that several nodes share never calls at once: another node may
+        have taken over, so it first makes sure, with a question that it asks after this call, that what was read here
+        is still the newest."""
 
     @property
     def loads_ahead(self) -> bool:
@@ -107,7 +110,8 @@ class Store(Protocol):
         each commit whole or not at all. Never called if the store fails."""
 
     def newest_stamp(self) -> int:
-        """The number of commits that were given stamps, durable or not; their stamps begin with it."""
+        """The number of commits that were given stamps, durable or not; their stamps begin with it. In a store that
+        several nodes share, as far as this one knows."""
 
     def stamped_bytes(self) -> int:
         """Keys and values of all rows that were stamped since this store was opened. Counted here, where each of them

@@ -223,40 +223,38 @@ class MemoryDatabase:
     def __init__(self, tables: DatabaseTables, carry: Carry) -> None:
         self.tables = tables
         self.is_reachable = True
-        self._carry = carry
+        self.carry = carry
 
     def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
         unknown = Reached(verdict=Verdict.UNKNOWN)
-        self._carry(Sent("commit", lambda: self.tables.commit(batch), done, lambda: done(unknown)))
+        self.carry(Sent("commit", lambda: self.tables.commit(batch), done, lambda: done(unknown)))
 
     def fence(self, session: int, config_epoch: int, done: Callable[[Verdict], None]) -> None:
-        self._carry(
-            Sent("fence", lambda: self.tables.fence(session, config_epoch), done, lambda: done(Verdict.UNKNOWN))
-        )
+        self.carry(Sent("fence", lambda: self.tables.fence(session, config_epoch), done, lambda: done(Verdict.UNKNOWN)))
 
     def load(self, keys: Sequence[bytes], done: Callable[[dict[bytes, bytes] | None], None]) -> None:
-        self._carry(Sent("load", lambda: self.tables.load(keys), done, lambda: done(None)))
+        self.carry(Sent("load", lambda: self.tables.load(keys), done, lambda: done(None)))
 
     def load_shard(self, shard: int, done: Callable[[dict[bytes, bytes] | None], None]) -> None:
-        self._carry(Sent("load_shard", lambda: self.tables.load_shard(shard), done, lambda: done(None)))
+        self.carry(Sent("load_shard", lambda: self.tables.load_shard(shard), done, lambda: done(None)))
 
     def open_session(self, url: str, version: str, lease_ms: float, done: Callable[[int | None], None]) -> None:
         tables = self.tables
-        self._carry(Sent("open_session", lambda: tables.open_session(url, version, lease_ms), done, lambda: done(None)))
+        self.carry(Sent("open_session", lambda: tables.open_session(url, version, lease_ms), done, lambda: done(None)))
 
     def renew(self, session: int, lease_ms: float, done: Callable[[ShardTable | None], None]) -> None:
-        self._carry(Sent("renew", lambda: self.tables.renew(session, lease_ms), done, lambda: done(None)))
+        self.carry(Sent("renew", lambda: self.tables.renew(session, lease_ms), done, lambda: done(None)))
 
     def take(
         self, session: int, shards: Sequence[int], dead: Sequence[int], done: Callable[[Sequence[int] | None], None]
     ) -> None:
-        self._carry(Sent("take", lambda: self.tables.take(session, shards, dead), done, lambda: done(None)))
+        self.carry(Sent("take", lambda: self.tables.take(session, shards, dead), done, lambda: done(None)))
 
     def give(self, session: int, shard: int, epoch: int, to: int, done: Callable[[bool | None], None]) -> None:
-        self._carry(Sent("give", lambda: self.tables.give(session, shard, epoch, to), done, lambda: done(None)))
+        self.carry(Sent("give", lambda: self.tables.give(session, shard, epoch, to), done, lambda: done(None)))
 
     def close_session(self, session: int, done: Callable[[], None]) -> None:
-        self._carry(Sent("close_session", lambda: self.tables.close_session(session), lambda _: done(), done))
+        self.carry(Sent("close_session", lambda: self.tables.close_session(session), lambda _: done(), done))
 
     def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         self._reach()
@@ -271,7 +269,7 @@ class MemoryDatabase:
         return self.tables.sequence, self.tables.position
 
     def cut(self, done: Callable[[StoreCut | None], None]) -> None:
-        self._carry(Sent("cut", self._cut, done, lambda: done(None)))
+        self.carry(Sent("cut", self._cut, done, lambda: done(None)))
 
     def _cut(self) -> StoreCut:
         view: Snapshot = MapView(self.tables.rows)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import cycle
 
 from epoxy.model.shards import ALL_SHARDS, SYSTEM_SHARD, shard_of
 from epoxy.store.postgres.database import Reached, Verdict
@@ -31,9 +32,12 @@ class SplitLayout(RowShards):
 class SharedServer:
     """A server with its clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: type[DatabaseTables] = DatabaseTables) -> None:
         self.now_ms = 0.0
-        self.tables = DatabaseTables(lambda: self.now_ms)
+        self.tables = tables(lambda: self.now_ms)
+
+    def let_leases_end(self) -> None:
+        self.now_ms += 2 * LEASE_MS
 
 
 class Life:
@@ -53,6 +57,7 @@ class Life:
         self.pauses: deque[Callable[[], None]] = deque()
         self.statements: deque[Statement] = deque()
         self.fenced: list[str] = []
+        self.heard: list[str] = []
         self.database = MemoryDatabase(server.tables, self.statements.append)
         tables = server.tables
         self.session = tables.open_session("http://here", "1", LEASE_MS)
@@ -82,6 +87,7 @@ class Life:
         return self.statements.popleft()
 
     def step(self) -> None:
+        """The next statement is run and answered."""
         statement = self.statement()
         statement.run()
         statement.answer()
@@ -95,6 +101,16 @@ class Life:
             else:
                 self.pauses.popleft()()
             self.tick()
+
+    def rest(self) -> None:
+        """The pauses are over."""
+        for _ in range(len(self.pauses)):
+            self.pauses.popleft()()
+        self.tick()
+
+    def ask(self, name: str) -> None:
+        """`name` is heard when everything is durable."""
+        self.store.when_durable(lambda: self.heard.append(name))
 
     def under_way(self) -> list[str]:
         self.tick()
@@ -113,9 +129,14 @@ class SharedBench:
         first: bytes = FIRST_KEY,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        self._open = lambda: Life(self._server, kind, layout=SplitLayout(first), cache_bytes=cache_bytes)
+        self._kind = kind
+        self._first = first
+        self._cache_bytes = cache_bytes
         self._server = SharedServer()
         self.life = self._open()
+
+    def _open(self) -> Life:
+        return Life(self._server, self._kind, layout=SplitLayout(self._first), cache_bytes=self._cache_bytes)
 
     @property
     def store(self) -> PostgresStore:
@@ -130,5 +151,44 @@ class SharedBench:
         self.crash()
 
     def crash(self) -> None:
-        self._server.now_ms += 2 * LEASE_MS
+        self._server.let_leases_end()
         self.life = self._open()
+
+
+class LossyBench(SharedBench):
+    """Every statement is lost twice: before it is run, and after it. The third attempt is answered."""
+
+    def _open(self) -> Life:
+        life = super()._open()
+        turns = cycle(("before", "after", "answered"))
+
+        def carry(statement: Statement) -> None:
+            life.statements.append(Fated(statement, next(turns)))
+
+        life.database.carry = carry
+        return life
+
+
+class Fated:
+    """A statement whose answer is decided."""
+
+    def __init__(self, statement: Statement, fate: str) -> None:
+        self._statement = statement
+        self._fate = fate
+
+    @property
+    def name(self) -> str:
+        return self._statement.name
+
+    def run(self) -> None:
+        if self._fate != "before":
+            self._statement.run()
+
+    def answer(self) -> None:
+        if self._fate == "answered":
+            self._statement.answer()
+        else:
+            self._statement.lose()
+
+    def lose(self) -> None:
+        self._statement.lose()
