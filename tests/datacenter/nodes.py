@@ -41,26 +41,32 @@ class Owners:
         self.session = session
         self.owned = set(owned)
         self.owners: dict[int, int] = {}
+        self.looks = 0
 
     def owner_of(self, shard: int) -> SessionRow | None:
         owner = self.owners.get(shard, 0)
         return SessionRow(owner, f"http://node-{owner}", "1", 1000.0, False) if owner else None
 
+    def look(self) -> None:
+        self.looks += 1
+
 
 class Served:
-    """Keys in a dict. `hold` keeps answers back until `let_go`."""
+    """Keys in a dict. `holds_back`: which answers wait for `let_go`."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes | None] = {}
         self.asked: list[Any] = []
         self.over: list[bytes] = []
         self.held: list[Callable[[], None]] = []
-        self.hold: Callable[[Any], bool] = lambda _: False
+        self.holds_back: Callable[[Any], bool] = lambda _: False
+        self.rests = False
+        self.rest_is_slow = False
         self.reply: Callable[[Request], Reply] = lambda _: AcceptOk()
 
     def _answer(self, question: Any, answered: Callable[[Any], None], answer: Any) -> None:
         self.asked.append(question)
-        if self.hold(question):
+        if self.holds_back(question):
             self.held.append(lambda: answered(answer))
         else:
             answered(answer)
@@ -94,6 +100,16 @@ class Served:
 
     def session_over(self, session: bytes) -> None:
         self.over.append(session)
+
+    def hold(self, rested: Callable[[], None]) -> None:
+        self.rests = True
+        if self.rest_is_slow:
+            self.held.append(rested)
+        else:
+            rested()
+
+    def release(self) -> None:
+        self.rests = False
 
 
 class NodeHere:

@@ -1,6 +1,5 @@
 """Links between nodes, over real sockets."""
 
-
 from epoxy.datacenter.messages import ReadAsk
 from epoxy.datacenter.ports import AnswerLost, NotSent
 from epoxy.model.shards import ALL_SHARDS
@@ -33,7 +32,7 @@ def test_what_was_sent_is_unknown_when_the_link_is_lost() -> None:
     async def test() -> None:
         async with datacenter(2, HASTY) as (one, two):
             two.owners.owned = set(ALL_SHARDS)
-            two.served.hold = lambda _: True
+            two.served.holds_back = lambda _: True
             answer = one.ask(2, a_write(1))
             await until(lambda: len(two.served.asked) == 1)
             await two.links.stop()

@@ -10,25 +10,19 @@ SessionOver     a client's session has ended, in the same way
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from epoxy.codec import wire
-from epoxy.datacenter.messages import (
-    ForwardedReplies,
-    ForwardedRequests,
-    LinkStates,
-    Outgoing,
-    PeerAnswered,
-    PeerState,
-    Received,
-    SessionOver,
-)
+from epoxy.datacenter.announcements import Announcements, replies_of
+from epoxy.datacenter.messages import ForwardedRequests, LinkStates, Outgoing, PeerAnswered, PeerState
 from epoxy.datacenter.ports import Answered, Messenger, ServedKeys, ShardOwners
 from epoxy.datacenter.routes import shard_of_request
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import CodecError
 from epoxy.model.frames import PeerRequest
-from epoxy.model.messages import ConfigOk, Failed, Reply, Request, UpdateConfig
+from epoxy.model.messages import Commit, CommitOk, Failed, Reply, Request, UpdateConfig
+from epoxy.model.records import ChangelogEntry
 from epoxy.ports import Clock, Timer
 
 TICK_MS = 250.0
@@ -38,12 +32,11 @@ PART_MS = 1000.0
 """For the replies of one owner. A round gives up after one second, and a peer its connection after two: one owner that
 stands still must not hold up the replies of the others for so long."""
 
-CONFIG_MS = 1000.0
-"""For the other nodes to confirm a configuration, before it is told without them that they were asked."""
+LEARN_AT_ONCE, LEARN_BYTES = 256, 1 << 20
+"""Decisions that are learned elsewhere in one batch: as between peers (`PeerLimits.batch_messages`, `batch_bytes`)."""
 
-MAX_ENDED_SESSIONS = 4096
-"""Clients' sessions that ended and that a node has not confirmed: more than end within a minute. With one more the
-oldest is forgotten; its keys end when the shard is loaded again."""
+AGAIN_MS = 250.0
+"""Before decisions are sent again that an owner could not learn: as often as owners change."""
 
 NOT_HERE = Failed(reason="the owner of the key cannot be reached inside the datacenter")
 NO_OWNER = Failed(reason="the shard of the key has no owner at the moment")
@@ -114,17 +107,6 @@ class JoinedReplies:
         self._answered(found)
 
 
-class NodeNews:
-    """What one other node has not confirmed yet."""
-
-    __slots__ = ("config_epoch", "config_is_asked", "over", "over_is_asked")
-
-    def __init__(self) -> None:
-        self.config_epoch = 0
-        self.config_is_asked = self.over_is_asked = False
-        self.over: deque[bytes] = deque(maxlen=MAX_ENDED_SESSIONS)
-
-
 class Gateway:
     def __init__(
         self,
@@ -136,10 +118,11 @@ class Gateway:
         *,
         me: int,
         config: Callable[[], ClusterConfig],
+        when_durable: Callable[[Callable[[], None]], None],
         may_vote: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`me`: the replica. `config`: in force at the gateway, and durable: another node that adopts it may answer in
-        its epoch at once. `may_vote`: whether messages about keys may leave the datacenter (`PeerGate.may_vote`)."""
+        """`me`: the replica. `config`: in force here. `when_durable`: of the store. `may_vote`: whether messages about
+        keys may leave the datacenter (`PeerGate.may_vote`)."""
         self._owners = owners
         self._links = links
         self._served = served
@@ -149,7 +132,10 @@ class Gateway:
         self._config = config
         self._may_vote = may_vote
         self._joined: deque[JoinedReplies] = deque()
-        self._news: dict[int, NodeNews] = {}
+        self._announcements = Announcements(links, clock, me=me, config=config, when_durable=when_durable)
+        self.tell_config, self.session_over = self._announcements.tell_config, self._announcements.session_over
+        self.rest_first = self._announcements.rest_first
+        self._is_stopped = False
         self._timer: Timer | None = None
         links.serve(Outgoing, self._serve_outgoing)
 
@@ -157,6 +143,7 @@ class Gateway:
         self._tick()
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -213,6 +200,38 @@ class Gateway:
         else:
             joined.add(places, replies)
 
+    # What a copy brought.
+
+    def learn_elsewhere(self, entries: Sequence[ChangelogEntry], done: Callable[[int], None]) -> None:
+        """`Replica.learn_elsewhere`. What fails is sent again, for as long as it takes: owners come back."""
+        self._learn(list(entries), 0, done)
+
+    def _learn(self, entries: list[ChangelogEntry], news: int, done: Callable[[int], None]) -> None:
+        if self._is_stopped:
+            return
+        count = how_many(entries)
+        batch, rest = entries[:count], entries[count:]
+        epoch = self._config().epoch
+        commits = [Commit(key=entry.key, epoch=epoch, proposal=entry.committed) for entry in batch]
+        self.dispatch(commits, partial(self._learned, batch, rest, news, done))
+
+    def _learned(
+        self,
+        batch: list[ChangelogEntry],
+        rest: list[ChangelogEntry],
+        news: int,
+        done: Callable[[int], None],
+        replies: Sequence[Reply],
+    ) -> None:
+        failed = [entry for entry, reply in zip_longest(batch, replies) if reply is None or isinstance(reply, Failed)]
+        news += sum([isinstance(reply, CommitOk) for reply in replies])
+        if failed:
+            self._clock.call_later(AGAIN_MS, partial(self._learn, failed + rest, news, done))
+        elif rest:
+            self._learn(rest, news, done)
+        else:
+            done(news)
+
     # Requests for peers.
 
     def _serve_outgoing(self, _: int, ask: Outgoing, answered: Answered) -> None:
@@ -230,60 +249,15 @@ class Gateway:
 
     # News for the other nodes.
 
-    def tell_config(self, done: Callable[[], None] = lambda: None) -> None:
-        """Tell all others the configuration in force, and call `done` when they have confirmed it, or after a time
-        limit: those that cannot be reached are fenced off by the epoch in the database, and told later."""
-        config = self._config()
-        waiting = {session for session in self._links.sessions if self._known(session).config_epoch < config.epoch}
-        timers: list[Timer] = []
-
-        def confirmed(session: int) -> None:
-            if session in waiting:
-                waiting.discard(session)
-                if not waiting:
-                    timers[0].cancel()
-                    done()
-
-        def give_up() -> None:
-            if waiting:
-                waiting.clear()
-                done()
-
-        if not waiting:
-            done()
-            return
-        timers.append(self._clock.call_later(CONFIG_MS, give_up))
-        for session in tuple(waiting):
-            self._tell_config(session, config, partial(confirmed, session))
-
-    def session_over(self, session: bytes) -> None:
-        """A client's session has ended: all others are told until they have confirmed it."""
-        for node in self._links.sessions:
-            self._known(node).over.append(session)
-            self._tell_over(node)
-
-    def _known(self, session: int) -> NodeNews:
-        return self._news.setdefault(session, NodeNews())
-
     def _tick(self) -> None:
         self._timer = self._clock.call_later(TICK_MS, self._tick)
         now_ms = self._clock.now_ms()
         while self._joined and (self._joined[0].done or self._joined[0].began_ms <= now_ms - PART_MS):
             self._joined.popleft().expire()
-        self._tell_all()
-
-    def _tell_all(self) -> None:
-        sessions, config = self._links.sessions, self._config()
-        for gone in [session for session in self._news if session not in sessions]:
-            del self._news[gone]
-        states = LinkStates(tuple(self._states([peer for peer in config.replica_ids if peer != self._me])))
-        for session in tuple(sessions):
+        states = LinkStates(tuple(self._states([peer for peer in self._config().replica_ids if peer != self._me])))
+        for session in tuple(self._links.sessions):
             self._links.tell(session, states)
-            news = self._known(session)
-            if news.config_epoch < config.epoch and not news.config_is_asked:
-                self._tell_config(session, config, lambda: None)
-            if news.over and not news.over_is_asked:
-                self._tell_over(session)
+        self._announcements.tick()
 
     def _states(self, peers: Iterable[int]) -> Iterable[PeerState]:
         links = self._peers
@@ -298,42 +272,12 @@ class Gateway:
                 trouble=links.trouble(peer),
             )
 
-    def _tell_config(self, session: int, config: ClusterConfig, confirmed: Callable[[], None]) -> None:
-        news = self._known(session)
-        news.config_is_asked = True
 
-        def answered(answer: Any) -> None:
-            news.config_is_asked = False
-            replies = replies_of(answer)
-            if replies and isinstance(replies[0], ConfigOk) and replies[0].epoch >= config.epoch:
-                news.config_epoch = max(news.config_epoch, replies[0].epoch)
-                confirmed()
-
-        self._forward(session, (UpdateConfig(config=config),), answered)
-
-    def _tell_over(self, session: int) -> None:
-        """One at a time, the oldest first."""
-        news = self._known(session)
-        if news.over_is_asked:
-            return
-        told, news.over_is_asked = news.over[0], True
-
-        def answered(answer: Any) -> None:
-            news.over_is_asked = False
-            if type(answer) is Received:
-                if news.over and news.over[0] == told:
-                    news.over.popleft()
-                if news.over:
-                    self._tell_over(session)
-
-        self._links.ask(session, SessionOver(told), answered)
-
-
-def replies_of(answer: Any) -> Sequence[Reply] | None:
-    """Of a node that was asked to handle requests; None: it did not say."""
-    if type(answer) is not ForwardedReplies:
-        return None
-    try:
-        return wire.decode_peer_response(answer.body).replies
-    except CodecError:
-        return None
+def how_many(entries: Sequence[ChangelogEntry]) -> int:
+    """Of these go into one batch; one at least."""
+    size = 0
+    for count, entry in enumerate(entries[:LEARN_AT_ONCE]):
+        size += len(entry.key) + len(entry.committed.value or b"")
+        if count and size > LEARN_BYTES:
+            return count
+    return min(len(entries), LEARN_AT_ONCE)

@@ -89,6 +89,15 @@ class SessionOver(Ask, frozen=True):
     session: bytes
 
 
+class Rest(Ask, frozen=True):
+    """The gateway is about to adopt a configuration: run no rule until it says `GoOn`, and answer when all that rules
+    have written is durable."""
+
+
+class GoOn(Ask, frozen=True):
+    """Rules run again."""
+
+
 class PeerState(Struct, frozen=True):
     """What the gateway knows of its link to a peer: `node.timing.Links`."""
 
@@ -136,7 +145,17 @@ class LinkBeat(Struct, frozen=True):
 
 
 Question = (
-    Write | Txn | ReadAsk | OrderedWriteAsk | OrderedReadAsk | ForwardedRequests | Outgoing | SessionOver | LinkStates
+    Write
+    | Txn
+    | ReadAsk
+    | OrderedWriteAsk
+    | OrderedReadAsk
+    | ForwardedRequests
+    | Outgoing
+    | SessionOver
+    | LinkStates
+    | Rest
+    | GoOn
 )
 
 
@@ -258,6 +277,8 @@ RECORDS: dict[int, type[Any]] = {
     7: Outgoing,
     8: SessionOver,
     9: LinkStates,
+    10: Rest,
+    11: GoOn,
     64: Committed,
     65: ExpectedValueDoesNotMatch,
     66: VersionMismatch,

@@ -65,6 +65,9 @@ class ShardOwners(Protocol):
     def owner_of(self, shard: int) -> SessionRow | None:
         """By the table, which may be old."""
 
+    def look(self) -> None:
+        """Ask for the table now: it is not as this node believes."""
+
 
 class ServedKeys(Protocol):
     """The node here, whatever the table says."""
@@ -86,3 +89,9 @@ class ServedKeys(Protocol):
 
     def session_over(self, session: bytes) -> None:
         """Keys that are attached to this client's session end."""
+
+    def hold(self, rested: Callable[[], None]) -> None:
+        """Run no rule, and call when what they have written is durable: `Replica.hold`."""
+
+    def release(self) -> None:
+        """Run rules again: `Replica.release`."""

@@ -23,11 +23,13 @@ from epoxy.codec import wire
 from epoxy.datacenter.messages import (
     ForwardedReplies,
     ForwardedRequests,
+    GoOn,
     NotOwner,
     OrderedReadAsk,
     OrderedWriteAsk,
     ReadAsk,
     Received,
+    Rest,
     SessionOver,
     Unanswerable,
 )
@@ -80,6 +82,9 @@ AGAIN_MS = 250.0
 
 MAX_WAITING = 4096
 """Requests that wait for an owner: as many as come in a second and a half at 3,000 a second."""
+
+LONGEST_REST_MS = 5000.0
+"""Until a node that rests runs rules again, without a word of the gateway: longer than all that one waits for."""
 
 NOT_OWNER = NotOwner()
 RECEIVED = Received()
@@ -158,6 +163,7 @@ class Routes:
         self._patience_ms = patience_ms
         self._waiting: deque[RoutedRequest] = deque()
         self._timer: Timer | None = None
+        self._resting: Timer | None = None
         self._is_stopped = False
         links.serve(Write, self._serve_write)
         links.serve(ReadAsk, self._serve_read)
@@ -166,12 +172,15 @@ class Routes:
         links.serve(OrderedReadAsk, self._serve_ordered_read)
         links.serve(ForwardedRequests, self._serve_requests)
         links.serve(SessionOver, self._serve_session_over)
+        links.serve(Rest, self._serve_rest)
+        links.serve(GoOn, self._serve_go_on)
 
     def stop(self) -> None:
         """Refuse what waits."""
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._resting):
+            if timer is not None:
+                timer.cancel()
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
             request.answered(request.kind.refused("this node is stopping"))
@@ -233,6 +242,7 @@ class Routes:
             request.refused_by = owner
             request.again_ms = self._clock.now_ms() + AGAIN_MS
             self._wait(request)
+            self._owners.look()
         elif type(answer) is NotSent:
             request.answered(kind.refused(f"the node that owns the key cannot be reached: {answer.reason}"))
         else:
@@ -345,6 +355,25 @@ class Routes:
     def _serve_session_over(self, _: int, over: SessionOver, answered: Answered) -> None:
         self._served.session_over(over.session)
         answered(RECEIVED)
+
+    def _serve_rest(self, _: int, __: Rest, answered: Answered) -> None:
+        """If the gateway ends before it says more, the epoch in the database decides what may be written."""
+        self._end_rest()
+        self._resting = self._clock.call_later(LONGEST_REST_MS, self._go_on)
+        self._served.hold(lambda: answered(RECEIVED))
+
+    def _serve_go_on(self, _: int, __: GoOn, ___: Answered) -> None:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._resting is not None:
+            self._end_rest()
+            self._served.release()
+
+    def _end_rest(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
 
 
 def places_of(requests: Sequence[Request], owned: AbstractSet[int]) -> list[int]:
