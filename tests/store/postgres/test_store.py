@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
+from msgspec.structs import replace
 
 from epoxy.model.errors import StoreUnavailable
 from epoxy.model.shards import shard_of
@@ -126,14 +127,14 @@ class IgnoresConfigurations(PostgresStore):
         return 0
 
 
-class GoesOnWithAnOldConfiguration(PostgresStore):
-    def _sent(self, commit: GroupCommit, batch: PendingBatch, reached: Reached) -> None:
-        if reached.verdict is Verdict.STALE_CONFIG:
-            self.config_epoch += 1
-        super()._sent(commit, batch, reached)
-
+class ReadsUnderAnOldConfiguration(PostgresStore):
     def _fenced(self, known: int, verdict: Verdict) -> None:
         super()._fenced(known, Verdict.DONE if verdict is Verdict.STALE_CONFIG else verdict)
+
+
+class SendsUnderTheNewestConfiguration(PostgresStore):
+    def _group_commit(self, batch: PendingBatch) -> GroupCommit:
+        return replace(super()._group_commit(batch), config_epoch=self.config_epoch)
 
 
 class KeepsDisownedRows(PostgresStore):
@@ -218,7 +219,8 @@ def test_the_rules_accept_the_store() -> None:
         (DropsWhatIsUnknown, "test_a_batch_of_unknown_outcome_is_sent_again_and_applied_once"),
         (AsksAgainAtOnce, "test_a_batch_of_unknown_outcome_is_sent_again_and_applied_once"),
         (IgnoresConfigurations, "test_a_configuration_is_in_force_with_its_row"),
-        (GoesOnWithAnOldConfiguration, "test_a_newer_configuration_ends_a_session_that_does_not_know_it"),
+        (ReadsUnderAnOldConfiguration, "test_a_newer_configuration_ends_a_session_that_does_not_know_it"),
+        (SendsUnderTheNewestConfiguration, "test_what_was_committed_under_an_older_configuration_is_void"),
         (KeepsDisownedRows, "test_a_shard_that_is_handed_over_is_forgotten"),
         (KeepsEveryLoad, "test_a_load_that_is_answered_after_a_write_does_not_bring_the_old_value_back"),
         (KeepsEveryLoad, "test_a_load_from_before_a_hand_over_is_not_kept"),
