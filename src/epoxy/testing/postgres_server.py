@@ -30,7 +30,7 @@ SIGNALS: Mapping[Stop, signal.Signals] = {"fast": signal.SIGINT, "immediate": si
 
 ROLE = "epoxy"
 DATABASE = "postgres"
-UNPRIVILEGED = ("postgres", "nobody")
+UNPRIVILEGED = ("postgres", "daemon")
 """Users that root runs the server as: the first that this machine has."""
 
 PROGRAMS = ("postgres", "initdb", "pg_basebackup", "psql")

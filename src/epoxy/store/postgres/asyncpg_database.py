@@ -10,8 +10,8 @@ from epoxy.ports import KeyValue, StoreCut
 from epoxy.store.postgres import statements
 from epoxy.store.postgres.blocking_reads import BlockingReads
 from epoxy.store.postgres.database import GroupCommit, Reached, SessionRow, ShardTable, Verdict
+from epoxy.store.postgres.database_connection import DatabaseAddress, DatabaseConnection, Work, connect
 from epoxy.store.postgres.database_cut import MAX_CUTS, DatabaseCut
-from epoxy.store.postgres.server_connection import DatabaseAddress, ServerConnection, Work, connect
 
 T = TypeVar("T")
 
@@ -44,10 +44,10 @@ class AsyncpgDatabase:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._loop = asyncio.get_running_loop()
-        self._batches = ServerConnection(address, "batches")
-        self._loads = ServerConnection(address, "loads")
-        self._fences = ServerConnection(address, "fences")
-        self._leases = ServerConnection(address, "leases")
+        self._batches = DatabaseConnection(address, "batches")
+        self._loads = DatabaseConnection(address, "loads")
+        self._fences = DatabaseConnection(address, "fences")
+        self._leases = DatabaseConnection(address, "leases")
         self._reads = BlockingReads(address)
         self._cuts: set[DatabaseCut] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -218,7 +218,7 @@ class AsyncpgDatabase:
 
     # Inside
 
-    def _ask(self, connection: ServerConnection, work: Work[T], done: Callable[[T], None], lost: T) -> None:
+    def _ask(self, connection: DatabaseConnection, work: Work[T], done: Callable[[T], None], lost: T) -> None:
         async def asked() -> T:
             try:
                 return await connection.run(work)

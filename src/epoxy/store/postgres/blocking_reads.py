@@ -7,7 +7,7 @@ from threading import Thread
 from typing import TypeVar
 
 from epoxy.model.errors import StoreUnavailable
-from epoxy.store.postgres.server_connection import DatabaseAddress, ServerConnection, Work
+from epoxy.store.postgres.database_connection import DatabaseAddress, DatabaseConnection, Work
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class BlockingReads:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._loop = asyncio.new_event_loop()
-        self._connection: ServerConnection | None = None
+        self._connection: DatabaseConnection | None = None
         self._thread = Thread(target=self._loop.run_forever, name="epoxy-database-reads", daemon=True)
         self._thread.start()
 
@@ -36,7 +36,7 @@ class BlockingReads:
 
     async def _run(self, work: Work[T]) -> T:
         if self._connection is None:
-            self._connection = ServerConnection(self._address, "reads")
+            self._connection = DatabaseConnection(self._address, "reads")
         return await self._connection.run(work)
 
     def close(self) -> None:

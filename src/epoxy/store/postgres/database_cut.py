@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from epoxy.model.errors import StoreError, StoreUnavailable
 from epoxy.ports import KeyValue, Snapshot
-from epoxy.store.postgres.server_connection import LOST, STATEMENT_S, DatabaseAddress, connect, described
+from epoxy.store.postgres.database_connection import LOST, STATEMENT_S, DatabaseAddress, connect, described
 from epoxy.store.postgres.statements import RANGE, REVERSE_RANGE
 
 T = TypeVar("T")

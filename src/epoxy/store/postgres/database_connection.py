@@ -110,7 +110,7 @@ def described(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-class ServerConnection:
+class DatabaseConnection:
     """For one kind of work, so that kinds do not wait for each other. One use at a time, in the order of the calls."""
 
     def __init__(self, address: DatabaseAddress, role: str) -> None:
