@@ -41,9 +41,8 @@ class Departure(Struct, frozen=True):
 class Ownership:
     """`owned`: shards that are served here. `leaving`: shards that are served no more, and are still this session's in
     the database or may be. `changed` is called when the table or `owned` is another one; `taken` when shards came: they
-    are owned when it calls back; `quiesce` when a shard is to go: it calls back with True when all of the shard is
-    durable and forgotten, with False if that does not end: the shard is owned again then; `fenced` once, when the
-    session is over."""
+    are owned when it calls back; `quiesce` when a shard is to go: it calls back when all of the shard is durable and
+    forgotten; `fenced` once, when the session is over."""
 
     def __init__(self, database: Database, clock: Clock, *, url: str, version: str, lease_ms: float) -> None:
         self.session = 0
@@ -52,7 +51,7 @@ class Ownership:
         self.leaving: set[int] = set()
         self.changed: Callable[[], None] = _nothing
         self.taken: Callable[[Sequence[int], Callable[[], None]], None] = _at_once
-        self.quiesce: Callable[[int, Callable[[bool], None]], None] = _rested
+        self.quiesce: Callable[[int, Callable[[], None]], None] = _at_once
         self.fenced: Callable[[str], None] = _nothing
         self._database = database
         self._clock = clock
@@ -188,7 +187,7 @@ class Ownership:
         if self._handed_over is not None:
             for shard in came:
                 self.leaving.add(shard)
-                self._quiesced(shard, 0, True)
+                self._quiesced(shard, 0)
             return
         for shards in ([s for s in came if s == SYSTEM_SHARD], [s for s in came if s != SYSTEM_SHARD]):
             if shards:
@@ -224,17 +223,10 @@ class Ownership:
         self.changed()
         self.quiesce(shard, partial(self._quiesced, shard, to))
 
-    def _quiesced(self, shard: int, to: int, is_at_rest: bool) -> None:
-        """A shard that does not come to rest is served here again, and goes another time."""
-        if self._over:
-            return
-        if is_at_rest:
+    def _quiesced(self, shard: int, to: int) -> None:
+        if not self._over:
             self._departures.append(Departure(shard, self.table.epochs[shard], to))
             self._act()
-        else:
-            self.leaving.discard(shard)
-            self.owned.add(shard)
-            self.changed()
 
     def _give(self, departure: Departure) -> None:
         self._asking = True
@@ -269,13 +261,12 @@ class Ownership:
             self._close(sorted(keys), lambda: self._close(sorted(self.owned), self._closed))
 
     def _close(self, shards: Sequence[int], then: Callable[[], None]) -> None:
-        """End what is served still. What does not come to rest ends with the session: its clients do not learn what
-        became of it."""
+        """End what is served still."""
         self.owned.difference_update(shards)
         self.leaving.update(shards)
         resting = set(shards)
 
-        def rested(shard: int, _: bool) -> None:
+        def rested(shard: int) -> None:
             resting.discard(shard)
             if not resting and not self._over:
                 then()
@@ -303,7 +294,3 @@ def _nothing(*_: object) -> None:
 
 def _at_once(_: object, then: Callable[[], None]) -> None:
     then()
-
-
-def _rested(_: int, then: Callable[[bool], None]) -> None:
-    then(True)
