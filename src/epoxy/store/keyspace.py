@@ -76,7 +76,9 @@ Stamped = tuple[bytes, bytes, bytes]
 
 
 class Keyspace:
-    def __init__(self, replica_id: int) -> None:
+    def __init__(self, replica_id: int, *, shared: bool = False) -> None:
+        """`shared`: nodes of one datacenter write keys of their own, and any of them may have cached something. That
+        something was ever cached is not recorded then: it is no row of a client's key."""
         self._keys = pack((LAYOUT, replica_id, KV))
         self._votes = pack((LAYOUT, replica_id, VOTES))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
@@ -85,7 +87,8 @@ class Keyspace:
         self._caches = pack((LAYOUT, replica_id, CACHES))
         self._expiries = pack((LAYOUT, replica_id, EXPIRIES))
         self._has_legacy: bool | None = None
-        self._has_cached: bool | None = None
+        self._shared = shared
+        self._has_cached: bool | None = True if shared else None
 
     def rows(self) -> tuple[bytes, bytes, bytes]:
         """The beginnings of the rows of keys, of votes, and of keys of the first layout."""
@@ -213,8 +216,9 @@ class Keyspace:
             return
         known = self.cached(tx, key)
         if known is None or known.version < proposal.version:
-            self._has_cached = True
-            tx.set(self._caches, b"")
+            if not self._shared:
+                self._has_cached = True
+                tx.set(self._caches, b"")
             tx.set(self._keys + pack_bytes(key) + CACHE, wire.encode_cached(proposal))
 
     def any_cached(self, view: Snapshot) -> bool:

@@ -93,7 +93,7 @@ class Replica:
         """Whether the rules of this key run here, in a datacenter of several nodes."""
         self._store = store
         self._states = KeyStateCache()
-        self.keyspace = Keyspace(me)
+        self.keyspace = Keyspace(me, shared=store.loads_ahead)
         self._alarm = alarm
         self.config = config
         self._begin(config)

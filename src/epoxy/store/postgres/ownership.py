@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from epoxy.model.shards import SYSTEM_SHARD
+from epoxy.model.shards import ALL_SHARDS, SYSTEM_SHARD
 from epoxy.ports import Clock
 from epoxy.store.postgres.database import Database, SessionRow, ShardTable
 from epoxy.store.postgres.shares import AWAKE, awake, heir, next_step
@@ -29,6 +29,9 @@ STEADY = 0.5
 """For this part of a lease the database must have answered, time after time, before sessions are fenced. After it was
 away, or this node was paused, the leases of all others may be over too, and they renew them in a moment."""
 
+NO_TABLE = ShardTable((), [0] * len(ALL_SHARDS), [0] * len(ALL_SHARDS))
+"""Until the database has shown one: no shard has an owner."""
+
 
 class Departure(Struct, frozen=True):
     """A shard of which everything is durable and forgotten: it goes, with this epoch."""
@@ -41,17 +44,18 @@ class Departure(Struct, frozen=True):
 class Ownership:
     """`owned`: shards that are served here. `leaving`: shards that are served no more, and are still this session's in
     the database or may be. `changed` is called when the table or `owned` is another one; `taken` when shards came: they
-    are owned when it calls back; `quiesce` when a shard is to go: it calls back when all of the shard is durable and
-    forgotten; `fenced` once, when the session is over."""
+    are owned when it calls back; `quiesce` when a shard is to go: it calls back with True when all of the shard is
+    durable and forgotten, with False if that does not end: the shard is owned again then; `fenced` once, when the
+    session is over."""
 
     def __init__(self, database: Database, clock: Clock, *, url: str, version: str, lease_ms: float) -> None:
         self.session = 0
-        self.table = ShardTable((), (), ())
+        self.table = NO_TABLE
         self.owned: set[int] = set()
         self.leaving: set[int] = set()
         self.changed: Callable[[], None] = _nothing
         self.taken: Callable[[Sequence[int], Callable[[], None]], None] = _at_once
-        self.quiesce: Callable[[int, Callable[[], None]], None] = _at_once
+        self.quiesce: Callable[[int, Callable[[bool], None]], None] = _rested
         self.fenced: Callable[[str], None] = _nothing
         self._database = database
         self._clock = clock
@@ -187,7 +191,7 @@ class Ownership:
         if self._handed_over is not None:
             for shard in came:
                 self.leaving.add(shard)
-                self._quiesced(shard, 0)
+                self._quiesced(shard, 0, True)
             return
         for shards in ([s for s in came if s == SYSTEM_SHARD], [s for s in came if s != SYSTEM_SHARD]):
             if shards:
@@ -203,8 +207,8 @@ class Ownership:
 
     def _spread(self) -> None:
         """Take shards that have no owner, or hand one over."""
-        assert self._steady_since_ms is not None
-        fences = self._looked_ms - self._steady_since_ms >= STEADY * self._lease_ms
+        since_ms = self._steady_since_ms
+        fences = since_ms is not None and self._looked_ms - since_ms >= STEADY * self._lease_ms
         step = next_step(self.table, self.session, self._lease_ms, fences=fences)
         if step.take:
             self._asking = True
@@ -223,10 +227,17 @@ class Ownership:
         self.changed()
         self.quiesce(shard, partial(self._quiesced, shard, to))
 
-    def _quiesced(self, shard: int, to: int) -> None:
-        if not self._over:
+    def _quiesced(self, shard: int, to: int, is_at_rest: bool) -> None:
+        """A shard that does not come to rest is served here again, and goes another time."""
+        if self._over:
+            return
+        if is_at_rest:
             self._departures.append(Departure(shard, self.table.epochs[shard], to))
             self._act()
+        else:
+            self.leaving.discard(shard)
+            self.owned.add(shard)
+            self.changed()
 
     def _give(self, departure: Departure) -> None:
         self._asking = True
@@ -261,12 +272,13 @@ class Ownership:
             self._close(sorted(keys), lambda: self._close(sorted(self.owned), self._closed))
 
     def _close(self, shards: Sequence[int], then: Callable[[], None]) -> None:
-        """End what is served still."""
+        """End what is served still. What does not come to rest ends with the session: its clients do not learn what
+        became of it."""
         self.owned.difference_update(shards)
         self.leaving.update(shards)
         resting = set(shards)
 
-        def rested(shard: int) -> None:
+        def rested(shard: int, _: bool) -> None:
             resting.discard(shard)
             if not resting and not self._over:
                 then()
@@ -294,3 +306,7 @@ def _nothing(*_: object) -> None:
 
 def _at_once(_: object, then: Callable[[], None]) -> None:
     then()
+
+
+def _rested(_: int, then: Callable[[bool], None]) -> None:
+    then(True)

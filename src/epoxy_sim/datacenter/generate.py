@@ -1,0 +1,107 @@
+"""From a seed to a plan: a few nodes on one database, with leases of a second or so, and faults that are longer."""
+
+from random import Random
+
+from msgspec.structs import replace
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.writes import Consistency
+from epoxy_sim.datacenter.plan import DatabaseWeather, DatacenterPlan, DatacenterStep, NodeFault, NodeFaultKind
+from epoxy_sim.keys.generate import draw_timing, with_near
+from epoxy_sim.keys.plan import Ask
+
+SIZES = (1, 1, 3)
+"""Datacenters. One alone decides by itself: whatever goes wrong in its database is seen by clients."""
+
+NODES = (2, 2, 3, 4)
+LEASES_MS = (400.0, 1_000.0, 2_000.0)
+CALM_SEEDS = 6
+"""In one run of so many nothing breaks."""
+
+ASKS = (Ask.PUT, Ask.PUT, Ask.INCREMENT, Ask.INCREMENT, Ask.SWAP, Ask.DELETE, Ask.RESERVE, Ask.READ, Ask.READ, Ask.READ)
+READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC)
+KEYS = 24
+"""Of which a run uses a few, so that they are in different shards from run to run."""
+
+KINDS = (
+    *(NodeFaultKind.PAUSE, NodeFaultKind.PAUSE, NodeFaultKind.PAUSE, NodeFaultKind.CRASH, NodeFaultKind.LEAVE),
+    *(NodeFaultKind.CUT, NodeFaultKind.DATABASE_DOWN, NodeFaultKind.CONFIG),
+)
+
+
+def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = None) -> DatacenterPlan:
+    dice = Random(f"datacenter/{seed}")
+    size = n if n is not None else dice.choice(SIZES)
+    nodes = dice.choice(NODES)
+    is_calm = seed % CALM_SEEDS == CALM_SEEDS - 1
+    lease_ms = dice.choice(LEASES_MS)
+    until_us = int(lease_ms * 1000 * dice.choice((4, 6, 8)))
+    distance_us = dice.choice((200, 2_000, 20_000))
+    plan = DatacenterPlan(
+        seed=seed,
+        n=size,
+        policy=policy if policy is not None else dice.choice(tuple(QuorumPolicy)),
+        timing=draw_timing(dice, max(10.0, distance_us / 500)),
+        nodes=nodes,
+        first_nodes=dice.randint(1, nodes),
+        lease_ms=lease_ms,
+        rates=tuple(dice.choice((1.0, dice.uniform(0.5, 2.0))) for _ in range(nodes)),
+        statement_us=dice.choice((500, 2_000, 10_000)),
+        distance_us=distance_us,
+        loss=0.0 if is_calm else dice.choice((0.0, 0.02, 0.1)),
+        weather=DatabaseWeather() if is_calm else draw_database_weather(dice),
+        clients=draw_datacenter_clients(dice, size, nodes, until_us),
+        faults=(),
+        faults_end_us=until_us,
+    )
+    plan = replace(plan, timing=with_near(plan.timing, plan.n, seed))
+    joins = [
+        NodeFault(at_us=dice.randrange(until_us), kind=NodeFaultKind.JOIN, node=node)
+        for node in range(plan.first_nodes + 1, nodes + 1)
+    ]
+    faults = [] if is_calm else draw_node_faults(dice, plan)
+    return replace(plan, faults=tuple(sorted((*joins, *faults), key=lambda fault: fault.at_us)))
+
+
+def draw_database_weather(dice: Random) -> DatabaseWeather:
+    return DatabaseWeather(
+        lost_before=dice.choice((0.0, 0.01, 0.05)),
+        lost_after=dice.choice((0.0, 0.01, 0.05)),
+        late=dice.choice((0.0, 0.01, 0.05)),
+        slow=dice.choice((0.0, 0.01, 0.05)),
+    )
+
+
+def draw_node_faults(dice: Random, plan: DatacenterPlan) -> list[NodeFault]:
+    """Pauses and cuts are from a part of a lease to several leases long."""
+    kinds = dice.sample(KINDS, k=dice.randint(1, 4))
+    lease_us = int(plan.lease_ms * 1000)
+    return [
+        NodeFault(
+            at_us=dice.randrange(plan.faults_end_us),
+            kind=dice.choice(kinds),
+            node=dice.randint(1, plan.nodes),
+            lasts_us=int(lease_us * dice.choice((0.1, 0.6, 1.2, 2.0, 3.0))),
+        )
+        for _ in range(dice.randint(1, 8))
+    ]
+
+
+def draw_datacenter_clients(dice: Random, n: int, nodes: int, until_us: int) -> tuple[tuple[DatacenterStep, ...], ...]:
+    keys = dice.sample(range(KEYS), k=dice.choice((1, 1, 2, 4)))
+    asks = dice.sample(ASKS, k=dice.randint(3, len(ASKS)))
+    places = nodes + (n > 1)
+    return tuple(
+        tuple(
+            DatacenterStep(
+                at_us=at_us,
+                ask=dice.choice(asks),
+                key=dice.choice(keys),
+                value=client * 100 + i,
+                place=dice.randint(1, places),
+                consistency=dice.choice(READS),
+            )
+            for i, at_us in enumerate(sorted(dice.randrange(until_us) for _ in range(dice.randint(4, 14))))
+        )
+        for client in range(1, dice.randint(3, 6))
+    )

@@ -1,0 +1,402 @@
+"""A node of a simulated datacenter: a process with a store, an ownership, a replica and a driver, which are production
+code, over the shared database. A process whose session is fenced throws all of them away and builds them anew."""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from epoxy.datacenter.messages import Question
+from epoxy.datacenter.ports import Answered, AnswerLost, NotSent, Serve
+from epoxy.datacenter.routes import Routes, shard_of_request
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.errors import StoreError
+from epoxy.model.messages import Failed, Reply, Request
+from epoxy.model.records import KeyState, Proposal
+from epoxy.model.shards import SYSTEM_SHARD, shard_of
+from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Refused, Write
+from epoxy.node.keys.driver import Driver
+from epoxy.node.keys.replica import Replica
+from epoxy.store.postgres.database import Reached, Verdict
+from epoxy.store.postgres.ownership import Ownership
+from epoxy.store.postgres.store import PostgresStore
+from epoxy_sim.datacenter.judge import ME
+from epoxy_sim.datacenter.server import DatabaseWay
+from epoxy_sim.world import Action, Event
+
+if TYPE_CHECKING:
+    from epoxy_sim.datacenter.simulation import DatacenterSimulation
+
+AGAIN_MS = 20.0
+"""Between two attempts: to reach the database, or to find a configuration there."""
+
+QUIESCE_MS = 10.0
+QUIESCE_LOOKS = 500
+"""As in production."""
+
+NOT_READY = Refused(reason="this node has no configuration yet")
+NOT_HERE = Failed(reason="the node that was asked does not own the key")
+
+
+class NodeMachine:
+    """What stays when a process ends: its number, its clock and its way to the database."""
+
+    def __init__(self, number: int, simulation: "DatacenterSimulation") -> None:
+        self.number = number
+        self.name = f"node {number}"
+        self.simulation = simulation
+        self.world = simulation.world
+        self.rate = simulation.plan.rates[number - 1]
+        self.dice = Random(f"node/{number}/{simulation.plan.seed}")
+        self.life: NodeLife | None = None
+        self.paused = False
+        self.is_cut = False
+        self.fenced = 0
+        self.is_leaving = False
+        self._must_run = False
+        self._backlog: list[Action] = []
+
+    def start(self) -> None:
+        """A process that is leaving ends first."""
+        self._must_run = True
+        if self.life is None:
+            self.life = NodeLife(self)
+            self.life.begin()
+
+    def crash(self) -> None:
+        if self.life is not None:
+            life, self.life = self.life, None
+            self.paused = self.is_leaving = False
+            self._backlog.clear()
+            life.hang_up()
+
+    def rebuild(self, why: str) -> None:
+        """The session is over: everything in memory is void."""
+        self.world.note(f"{self.name} begins anew: {why}")
+        self.fenced += 1
+        self.crash()
+        self.start()
+
+    def leave(self) -> None:
+        """SIGTERM."""
+        self._must_run = False
+        if self.life is not None:
+            self.is_leaving = True
+            self.life.ownership.hand_all_over(partial(self._left, self.life))
+
+    def _left(self, life: "NodeLife") -> None:
+        if life is self.life:
+            self.world.note(f"{self.name} has left")
+            self.crash()
+            if self._must_run:
+                self.start()
+
+    def cut(self, is_cut: bool) -> None:
+        self.is_cut = is_cut
+        if self.life is not None:
+            self.life.way.set_cut(is_cut)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        """Everything that waited arrives at once."""
+        self.paused = False
+        backlog, self._backlog = self._backlog, []
+        for action in backlog:
+            self.world.after(0, action)
+
+    def run(self, life: "NodeLife", action: Action) -> None:
+        """Every action of a process runs through here: one that is gone does nothing, a paused one does it later."""
+        if life is not self.life:
+            return
+        if self.paused:
+            self._backlog.append(partial(self.run, life, action))
+            return
+        try:
+            action()
+        except StoreError as error:
+            self.world.note(f"{self.name}: {error}")
+
+
+class InsideLinks:
+    """The links of one process to the other nodes. Each message takes a while; a question to a process that is gone, or
+    that ends before it has answered, has no answer."""
+
+    def __init__(self, life: "NodeLife") -> None:
+        self._life = life
+        self._handlers: dict[type[Any], Serve[Any]] = {}
+
+    @property
+    def sessions(self) -> Collection[int]:
+        return [life.session for life in self._life.simulation.lives if life is not self._life]
+
+    def serve(self, kind: type[Any], handler: Serve[Any]) -> None:
+        self._handlers[kind] = handler
+
+    def tell(self, session: int, question: Question) -> None:
+        self.ask(session, question, lambda _: None)
+
+    def ask(self, session: int, question: Question, answered: Answered) -> None:
+        here, simulation = self._life, self._life.simulation
+        there = next((life for life in simulation.lives if life.session == session), None)
+        if there is None:
+            here.soon(lambda: answered(NotSent("there is no link")))
+            return
+        is_over = False
+
+        def over(answer: Any) -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                answered(answer)
+
+        def arrive() -> None:
+            there.links.asked(here.session, question, lambda answer: simulation.inside(here, partial(over, answer)))
+
+        there.hang_ups.append(lambda: here.run(partial(over, AnswerLost("the link was lost"))))
+        simulation.inside(there, arrive)
+
+    def asked(self, session: int, question: Question, answered: Answered) -> None:
+        self._handlers[type(question)](session, question, answered)
+
+
+class TakingReplica(Replica):
+    """Begins as that of a shard node, and is the gateway's when the system shard is taken."""
+
+    def lead(self) -> None:
+        self._follows = False
+        self._begin(self.config)
+
+
+class NodeLife:
+    """One session of a node. It is the clock, the dice and the transport of the production code, and what its routes
+    serve."""
+
+    def __init__(self, machine: NodeMachine) -> None:
+        plan = machine.simulation.plan
+        self.machine = machine
+        self.simulation = machine.simulation
+        self.world = machine.world
+        self.judge = machine.simulation.judge
+        self.hang_ups: list[Action] = []
+        """Called when the process ends: its connections break."""
+        self.way = DatabaseWay(machine.simulation.server, self.run)
+        self.way.set_cut(machine.is_cut)
+        url = f"http://{machine.number}"
+        self.ownership = Ownership(self.way.database, self, url=url, version="1", lease_ms=plan.lease_ms)
+        self.ownership.taken = self._taken
+        self.ownership.quiesce = self.quiesce
+        self.ownership.fenced = machine.rebuild
+        self.links = InsideLinks(self)
+        self.routes = Routes(self.ownership, self.links, self, self)
+        self.store: PostgresStore | None = None
+        self.replica: TakingReplica | None = None
+        self.driver: Driver | None = None
+        self._ending: set[int] = set()
+
+    def begin(self) -> None:
+        self.ownership.open(self._opened)
+
+    @property
+    def session(self) -> int:
+        return self.ownership.session
+
+    def _opened(self) -> None:
+        try:
+            sequence, position = self.way.database.position()
+        except StoreError:
+            self.call_later(AGAIN_MS, self._opened)
+            return
+        self.store = PostgresStore(
+            self.way.database,
+            self.session,
+            ME,
+            schedule=self.soon,
+            pause=self._later,
+            reached=Reached(Verdict.DONE, sequence, position),
+            on_fenced=self.ownership.end,
+        )
+        self.ownership.start()
+
+    def hang_up(self) -> None:
+        self.ownership.stop()
+        if self.store is not None:
+            self.store.close()
+        for hang_up in self.hang_ups:
+            self.world.after(0, hang_up)
+
+    # Shards that come and go
+
+    def _taken(self, shards: Sequence[int], then: Action) -> None:
+        assert self.store is not None
+        self.store.own(shards, partial(self._build, shards, then))
+
+    def _build(self, shards: Sequence[int], then: Action) -> None:
+        """The replica, as soon as there is a configuration: the owner of the system shard makes the first."""
+        assert self.store is not None
+        leads = SYSTEM_SHARD in shards
+        if self.replica is None:
+            try:
+                self._build_replica(follows=not leads)
+            except StoreError:
+                self.call_later(AGAIN_MS, partial(self._build, shards, then))
+                return
+        elif leads:
+            self.replica.lead()
+            self.store.config_epoch = self.replica.config.epoch
+        self.judge.look()
+        then()
+
+    def _build_replica(self, *, follows: bool) -> None:
+        plan = self.simulation.plan
+        assert self.store is not None
+        replica = TakingReplica(ME, self.store, self.simulation.config, self.judge.alarm, follows=follows)
+        self.store.config_epoch = replica.config.epoch
+        replica.watchers.append(self._watch)
+        replica.config_watchers.append(self._configured)
+        replica.owns = self._owns
+        self.replica = replica
+        self.driver = Driver(replica, self, self, self, plan.timing, self.judge.alarm)
+        self.driver.routes = self.routes
+
+    def _owns(self, key: bytes) -> bool:
+        return self.routes.is_mine(key) or shard_of(key) in self._ending
+
+    def _configured(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        assert self.store is not None
+        assert self.replica is not None
+        self.store.config_epoch = self.replica.config.epoch
+
+    def _watch(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        assert self.store is not None
+        assert self.replica is not None
+        if key < FIRST_SYSTEM_KEY:
+            self.judge.began(self.session, key, self.replica.config.epoch)
+            self.store.when_durable(partial(self.judge.reported, self.session, key, before, after))
+
+    def quiesce(self, shard: int, done: Callable[[bool], None], looks: int = QUIESCE_LOOKS) -> None:
+        """As `node.datacenter_node`: what is under way ends here."""
+        assert self.store is not None
+        is_busy = self.driver is not None and any(shard_of(key) == shard for key in self.driver.busy_keys())
+        if is_busy and looks:
+            self._ending.add(shard)
+            self.call_later(QUIESCE_MS, partial(self.quiesce, shard, done, looks - 1))
+            return
+        self._ending.discard(shard)
+        if is_busy:
+            done(False)
+        else:
+            self.store.when_durable(partial(self._rested, shard, done))
+
+    def _rested(self, shard: int, done: Callable[[bool], None]) -> None:
+        assert self.store is not None
+        if self.replica is not None:
+            self.replica.forget_states()
+        self.store.disown([shard])
+        done(True)
+
+    # What a client asks of this node
+
+    def ask_write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        if self.routes.is_mine(write.key):
+            self.write(write, answered)
+        else:
+            self.routes.write(write, answered)
+
+    def ask_read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        if self.routes.is_mine(key):
+            self.read(key, consistency, answered)
+        else:
+            self.routes.read(key, consistency, answered)
+
+    # What the routes serve: `datacenter.ports.ServedKeys`
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        assert self.driver is not None
+        self._when_near(write.key, partial(self.driver.write, write, answered))
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        assert self.driver is not None
+        self._when_near(key, partial(self.driver.read, key, consistency, answered))
+
+    def _when_near(self, key: bytes, then: Action) -> None:
+        assert self.store is not None
+        assert self.replica is not None
+        self.store.load(self.replica.keyspace.rows_of(key), then)
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        raise NotImplementedError("no client asks for transactions")
+
+    def ordered_write(self, write: Write, mark: Proposal, answered: Callable[[Outcome], None]) -> None:
+        raise NotImplementedError("no key belongs to transactions")
+
+    def ordered_read(
+        self, key: bytes, mark: Proposal, consistency: Consistency, answered: Callable[[ReadAnswer], None]
+    ) -> None:
+        raise NotImplementedError("no key belongs to transactions")
+
+    def session_over(self, session: bytes) -> None:
+        raise NotImplementedError("no client has a session")
+
+    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+        assert self.replica is not None
+        self.replica.handle_all(requests, answered)
+
+    def hold(self, rested: Action) -> None:
+        assert self.replica is not None
+        self.replica.hold(rested)
+
+    def release(self) -> None:
+        assert self.replica is not None
+        self.replica.release()
+
+    # What other datacenters ask, at the gateway
+
+    def dispatch(self, request: Request, answered: Callable[[Reply], None]) -> None:
+        """By the table of this node to the owner of the key, perhaps itself."""
+        shard = shard_of_request(request)
+        owner = self.ownership.owner_of(shard)
+        there = next((life for life in self.simulation.lives if owner is not None and life.session == owner.id), None)
+        if there is None:
+            answered(NOT_HERE)
+        elif there is self:
+            self.handle_one(shard, request, answered)
+        else:
+            back = self.simulation.inside
+            self.simulation.inside(
+                there, lambda: there.handle_one(shard, request, lambda reply: back(self, partial(answered, reply)))
+            )
+
+    def handle_one(self, shard: int, request: Request, answered: Callable[[Reply], None]) -> None:
+        if shard in self.ownership.owned:
+            self.handle((request,), lambda replies: answered(replies[-1]))
+        else:
+            answered(NOT_HERE)
+
+    # Clock, dice, transport
+
+    def run(self, action: Action) -> None:
+        self.machine.run(self, action)
+
+    def soon(self, action: Action) -> None:
+        self.world.after(0, partial(self.run, action))
+
+    def _later(self, action: Action) -> None:
+        self.call_later(AGAIN_MS, action)
+
+    def now_ms(self) -> float:
+        return self.world.now_us * self.machine.rate / 1000
+
+    def call_later(self, delay_ms: float, then: Action) -> Event:
+        return self.world.after(int(delay_ms * 1000 / self.machine.rate), partial(self.run, then))
+
+    def uniform(self) -> float:
+        return self.machine.dice.random()
+
+    def nonce(self) -> int:
+        return self.machine.dice.getrandbits(64)
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        self.simulation.network.send(self, to, requests, answered)
