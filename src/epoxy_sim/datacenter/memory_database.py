@@ -64,7 +64,9 @@ class DatabaseTables:
         if batch.number <= session.batch:
             # Applied before: the answer was lost. Stamps are those that it was given then.
             return Reached(verdict=Verdict.DONE, sequence=session.sequence, position=self.position)
-        assert batch.number == session.batch + 1, (batch.number, session.batch)
+        if batch.number != session.batch + 1:
+            # The database has lost batches: the session that its node knows is lost with them.
+            return Reached(verdict=Verdict.FENCED)
         if self.config_epoch > batch.config_epoch:
             return Reached(verdict=Verdict.STALE_CONFIG)
         self._apply(batch)
@@ -139,7 +141,7 @@ class DatabaseTables:
         now_ms = self._now_ms()
         for each in dead:
             found = self.sessions.get(each)
-            if found is not None and found.lease_end_ms < now_ms:
+            if found is not None and each != session and found.lease_end_ms < now_ms:
                 found.fenced = True
         taken = [shard for shard in shards if not self.owner(shard)]
         for shard in taken:

@@ -61,6 +61,12 @@ def test_a_batch_is_applied_once(tables: DatabaseTables) -> None:
     assert (tables.rows.get(b"k"), tables.sequence) == (b"w", 4)
 
 
+def test_a_session_whose_batches_are_lost_is_fenced(tables: DatabaseTables) -> None:
+    me = opened(tables)
+    assert tables.commit(batch(me, 2)).verdict is Verdict.FENCED
+    assert rows(tables.rows) == []
+
+
 def test_a_batch_that_only_remembers_does_not_raise_the_position(tables: DatabaseTables) -> None:
     me = opened(tables)
     remembered = GroupCommit(session=me, number=1, config_epoch=0, rows=[(b"k", b"v", 0)], counts=False)
@@ -115,6 +121,7 @@ def test_a_renewed_lease_keeps_the_shards(tables: DatabaseTables, clock: Clock) 
     first, second = opened(tables), opened(tables)
     tables.take(first, (1,), ())
     clock.now_ms = 5000
+    assert tables.take(first, (2,), (first,)) == [2], "a session does not fence itself"
     tables.renew(first, LEASE_MS)
     assert tables.take(second, (1,), (first,)) == []
 
