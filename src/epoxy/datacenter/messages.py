@@ -98,6 +98,10 @@ class GoOn(Ask, frozen=True):
     """Rules run again."""
 
 
+class CommitNews(Ask, frozen=True):
+    """The changelog has more."""
+
+
 class PeerState(Struct, frozen=True):
     """What the gateway knows of its link to a peer: `node.timing.Links`."""
 
@@ -156,6 +160,7 @@ Question = (
     | LinkStates
     | Rest
     | GoOn
+    | CommitNews
 )
 
 
@@ -279,6 +284,7 @@ RECORDS: dict[int, type[Any]] = {
     9: LinkStates,
     10: Rest,
     11: GoOn,
+    12: CommitNews,
     64: Committed,
     65: ExpectedValueDoesNotMatch,
     66: VersionMismatch,

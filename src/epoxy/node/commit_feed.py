@@ -54,6 +54,11 @@ class CommitFeed:
         else:
             self._announce_when_durable()
 
+    def others_committed(self) -> None:
+        """Another node of this datacenter has added to the changelog, durably."""
+        for listener in list(self._listeners):
+            listener()
+
     def _overwritten(self, key: bytes) -> None:
         for listener in self._overwrite_listeners:
             listener(key)

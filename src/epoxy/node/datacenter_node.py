@@ -6,8 +6,9 @@ loading its rows, because the rules do not wait. Keys that belong to transaction
 which runs at the gateway alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from zlib import crc32
 
 from epoxy.model.marks import is_owned
 from epoxy.model.messages import Reply, Request
@@ -52,7 +53,8 @@ class DatacenterNode(Node):
     ) -> None:
         """`member_rpc` None: a shard node, which learns of members through the gateway."""
         self.routes = routes
-        self.orders = routes.is_gateway
+        self.orders = self.is_gateway = routes.is_gateway
+        self.counter = b"-%08x" % crc32(settings.node.advertise_url.encode())
         super().__init__(settings, store, links, clock, dice, alarm, member_rpc)
         self.driver.routes = routes
         self.replica.owns = self._owns
@@ -97,7 +99,7 @@ class DatacenterNode(Node):
         self._store.load(self.replica.keyspace.rows_of(key), then)
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:
-        if self.routes.is_gateway:
+        if self.is_gateway:
             super().txn(txn, answered, caller)
         elif not self.ready:
             answered(TxnRefused(reason=self.lifecycle.reason))
@@ -110,7 +112,7 @@ class DatacenterNode(Node):
     def _written(self, write: Write, done: Written, outcome: Outcome) -> None:
         """A shard node has no ordered engine: what belongs to transactions goes to the gateway."""
         if (
-            not self.routes.is_gateway
+            not self.is_gateway
             and write.mutable
             and not isinstance(outcome, Committed | ConsensusFailed | Refused)
             and outcome.committed is not None
@@ -121,7 +123,7 @@ class DatacenterNode(Node):
             super()._written(write, done, outcome)
 
     def _read_ordered(self, key: bytes, mark: Proposal, consistency: Consistency, answered: Heard) -> None:
-        if self.routes.is_gateway:
+        if self.is_gateway:
             super()._read_ordered(key, mark, consistency, answered)
         else:
             self.routes.ordered_read(key, mark, consistency, answered)
@@ -141,7 +143,7 @@ class DatacenterNode(Node):
         rows = self.replica.keyspace.rows_of(key)
         if not self.routes.is_mine(key) or not self._store.is_near(rows):
             return None
-        if not self.routes.is_gateway:
+        if not self.is_gateway:
             here = self.replica.peek(key, use_cache=True) if self.reads_here else None
             return self.leases.seen(key, here) if here is not None and not is_owned(here.committed) else None
         return super().peek(key)
@@ -151,8 +153,12 @@ class DatacenterNode(Node):
 
     # Requests of peers
 
-    def handle(self, requests: list[Request], answered: Callable[[list[Reply]], None]) -> None:
+    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
         self.replica.handle_all(requests, answered)
+
+    def session_over(self, session: bytes) -> None:
+        """A session of clients, of which the gateway has learned that it is over."""
+        self.leases.session_over(session)
 
     # Shards that come and go
 

@@ -87,6 +87,8 @@ the links that votes take, and a MiB takes a replica 20 ms."""
 class Node:
     orders = True
     """Whether the ordered engine runs here: not at each of several nodes of a datacenter."""
+    counter = b""
+    """Of those several: which one it is, where each counts for itself."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class Node:
         self.ordered = OrderedEngine(self.me, store, None, transport, clock, dice, self._alarm)
         self.failures = self.ordered.failures = self.driver.failures
         self.access = AccessControl(self.driver, store, dice, self._alarm, is_open=auth_of(settings) == "open")
-        self.quotas = Quotas(self.access, self.driver, store, dice)
+        self.quotas = Quotas(self.access, self.driver, store, dice, self.counter)
         self.ordered.terms.decided_end = partial(decided_end, self.replica)
         self.ordered.terms.decide_end = partial(decide_end, self.driver)
         self.replica.ordered = self.ordered.handle

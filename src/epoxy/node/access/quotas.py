@@ -45,7 +45,8 @@ USAGE = msgspec.msgpack.Decoder(dict[str, int])
 
 
 class Quotas:
-    def __init__(self, access: AccessControl, driver: Driver, store: Store, dice: Dice) -> None:
+    def __init__(self, access: AccessControl, driver: Driver, store: Store, dice: Dice, counter: bytes = b"") -> None:
+        """`counter`: tells apart the nodes of one datacenter, each of which counts for itself."""
         self.refused = {"requests": 0, "bytes": 0}
         self._access = access
         self._driver = driver
@@ -55,7 +56,7 @@ class Quotas:
         self._dice = dice
         self._full_at_ms: dict[str, float] = {}
         """By name, when the requests of one second will be there again."""
-        self._key = usage_key(self._replica.me)
+        self._key = usage_key(self._replica.me) + counter
         self._own: dict[str, int] = {}
         self._of_others: dict[bytes, dict[str, int]] = {}
         self._sum_of_others: Counter[str] = Counter()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from epoxy.store.postgres.database import Database
 from epoxy.store.postgres.rows import SharedRows
 
-Post = Callable[[Callable[[], None]], None]
+Post = Callable[[Callable[[], None]], object]
 
 
 class LoadAhead:

@@ -1,0 +1,357 @@
+"""A node that shares the database of its datacenter with others: its session, and what kind of node it is in it.
+
+A session begins without shards. If it comes to own the system shard, the node is the gateway (`server.process`);
+otherwise it serves the keys of its shards (`server.shard_process`). When a session is fenced, everything in memory is
+void: the process begins anew, as after a crash.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NoReturn
+
+from epoxy import __version__
+from epoxy.api.http.routes import Route
+from epoxy.datacenter.follower import GatewayLinks
+from epoxy.datacenter.gateway import Gateway
+from epoxy.datacenter.links import NodeLinks
+from epoxy.datacenter.messages import CommitNews
+from epoxy.datacenter.ports import Answered
+from epoxy.datacenter.routes import Routes
+from epoxy.model.api import DiskUsage
+from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.errors import StoreUnavailable
+from epoxy.model.messages import Reply, Request
+from epoxy.model.records import KeyState, Proposal
+from epoxy.model.shards import SYSTEM_SHARD
+from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
+from epoxy.node.datacenter_node import DatacenterNode
+from epoxy.node.process.config import Settings, without_password
+from epoxy.node.process.logs import LOGGER
+from epoxy.ports import Clock, Dice, Timer
+from epoxy.runtime.clock import LoopClock, SystemDice
+from epoxy.server.certificates import Certificates
+from epoxy.server.cluster_secrets import ClusterSecrets
+from epoxy.store.keyspace import Keyspace
+from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
+from epoxy.store.postgres.database import Reached, Verdict
+from epoxy.store.postgres.ownership import Ownership
+from epoxy.store.postgres.store import PostgresStore
+from epoxy.transport.peers.member_rpc import MemberRpcClient
+from epoxy.transport.peers.transport import Peers
+
+AGAIN_S = 0.5
+"""Between two tries to reach the database at the start."""
+
+PAUSE_S = 0.1
+"""Before the database is asked again that did not answer."""
+
+NEWS_MS = 50.0
+"""How often a shard node says that the changelog has more: a reader of changes waits for as long at most."""
+
+
+class PostgresBacking:
+    """The database's disk is not this machine's: how full it is and how long its syncs take is its operator's."""
+
+    def __init__(self, settings: Settings, store: PostgresStore, *, is_new: bool) -> None:
+        self.store = store
+        self.cluster = settings.cluster.id
+        self.is_new = is_new
+        settings.node.data_dir.mkdir(parents=True, exist_ok=True)  # for the audit log
+
+    def longest_sync_ms(self) -> float | None:
+        return None
+
+    def disk_usage(self) -> DiskUsage | None:
+        return None
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class ServedNode:
+    """`datacenter.ports.ServedKeys`: the node of this session, which may be made anew when it becomes the gateway."""
+
+    def __init__(self) -> None:
+        self.node: DatacenterNode | None = None
+
+    def _there(self) -> DatacenterNode:
+        assert self.node is not None, "links are served when there is a node"
+        return self.node
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self._there().write(write, answered)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        self._there().read(key, consistency, answered)
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self._there().txn(txn, answered)
+
+    def ordered_write(self, write: Write, mark: Proposal, answered: Callable[[Outcome], None]) -> None:
+        self._there().ordered_write(write, mark, answered)
+
+    def ordered_read(
+        self, key: bytes, mark: Proposal, consistency: Consistency, answered: Callable[[ReadAnswer], None]
+    ) -> None:
+        self._there().ordered_read(key, mark, consistency, answered)
+
+    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+        self._there().handle(requests, answered)
+
+    def session_over(self, session: bytes) -> None:
+        self._there().session_over(session)
+
+    def hold(self, rested: Callable[[], None]) -> None:
+        self._there().replica.hold(rested)
+
+    def release(self) -> None:
+        self._there().replica.release()
+
+
+class DatacenterSession:
+    """Made inside a running event loop; `open` begins it."""
+
+    def __init__(self, settings: Settings, database: AsyncpgDatabase) -> None:
+        self._settings = settings
+        self._database = database
+        self._loop = asyncio.get_running_loop()
+        self._clock, self._dice = LoopClock(self._loop), SystemDice()
+        self._certificates = Certificates(settings)
+        self._secrets = ClusterSecrets(settings)
+        self.ownership = Ownership(
+            database,
+            self._clock,
+            url=settings.node.advertise_url,
+            version=__version__,
+            lease_ms=settings.store.lease_ms,
+        )
+        self.changed = asyncio.Event()
+        """The table is another one, or the system shard came."""
+        self._served = ServedNode()
+        self._gateway: Gateway | None = None
+        self._gateway_links: GatewayLinks | None = None
+        self._system_came: Callable[[], None] | None = None
+        self._telling_news: Timer | None = None
+        self.farewell: Callable[[Callable[[bool], None]], None] = lambda done: done(True)
+        """Ends what the node does with the system shard, before that is given up."""
+
+    async def open(self) -> None:
+        opened = asyncio.Event()
+        self.ownership.open(opened.set)
+        await opened.wait()
+        session, replica = self.ownership.session, self._settings.node.id
+        sequence, position = self._database.position()
+        self.store = PostgresStore(
+            self._database,
+            session,
+            replica,
+            schedule=self._loop.call_soon,
+            pause=partial(self._loop.call_later, PAUSE_S),
+            reached=Reached(verdict=Verdict.DONE, sequence=sequence, position=position),
+            on_fenced=self.ownership.end,
+        )
+        self.backing = PostgresBacking(self._settings, self.store, is_new=not position)
+        tls = self._certificates
+        self.links = NodeLinks(
+            session,
+            replica,
+            self._secrets.peer_keys,
+            clock=self._clock,
+            dice=self._dice,
+            ssl=tls.for_dialing,
+            certificates=tls.mutual,
+        )
+        self.key_routes = Routes(self.ownership, self.links, self._served, self._clock)
+        self.links.serve(CommitNews, self._serve_news)
+        self.ownership.taken = self._taken
+        self.ownership.quiesce = self._quiesce
+        self.ownership.changed = self._table_changed
+        self.ownership.fenced = begin_anew
+        self.links.start()
+        self.ownership.start()
+
+    # The kind of node
+
+    @property
+    def has_system_shard(self) -> bool:
+        """Whether this session has the system shard, and its rows in memory."""
+        return self._system_came is not None or SYSTEM_SHARD in self.ownership.owned
+
+    @property
+    def gateway_url(self) -> str | None:
+        """Of the gateway, if that is another node."""
+        owner = self.ownership.owner_of(SYSTEM_SHARD) if self.ownership.table.owners else None
+        return owner.url if owner is not None and owner.id != self.ownership.session else None
+
+    def can_follow(self) -> bool:
+        """Whether there is a gateway that has written the first configuration."""
+        try:
+            return self.gateway_url is not None and self._has_config()
+        except StoreUnavailable:
+            return False
+
+    def _has_config(self) -> bool:
+        return self.store.newest().get(Keyspace(self._settings.node.id).value_row(CONFIG_KEY)) is not None
+
+    def gateway_node(
+        self,
+        settings: Settings,
+        peers: Peers,
+        clock: Clock,
+        dice: Dice,
+        alarm: Callable[[str], None],
+        member_rpc: MemberRpcClient,
+    ) -> DatacenterNode:
+        """`server.process.SharedStore`."""
+        came, self._system_came = self._system_came, None
+        if came is not None:
+            came()
+        node = DatacenterNode(settings, self.store, peers, clock, dice, alarm, member_rpc, self.key_routes)
+        self._adopt(node)
+        gateway = self._gateway = Gateway(
+            self.ownership,
+            self.links,
+            self._served,
+            peers,
+            self._clock,
+            me=settings.node.id,
+            config=lambda: node.replica.config,
+            when_durable=self.store.when_durable,
+            may_vote=lambda: node.gate is None or node.gate.may_vote,
+        )
+        node.replica.rest_first = gateway.rest_first
+        node.replica.learn_elsewhere = gateway.learn_elsewhere
+        node.session_ended = gateway.session_over
+        return node
+
+    def shard_node(self, settings: Settings, clock: Clock, dice: Dice, alarm: Callable[[str], None]) -> DatacenterNode:
+        links = self._gateway_links = GatewayLinks(self.ownership, self.links, self._clock)
+        node = DatacenterNode(settings, self.store, links, clock, dice, alarm, None, self.key_routes)
+        self._adopt(node)
+        node.feed.on_change(self._tell_news)
+        return node
+
+    def _adopt(self, node: DatacenterNode) -> None:
+        self._served.node = node
+        self.store.config_epoch = node.replica.config.epoch
+        node.replica.config_watchers.append(self._config_changed)
+
+    def start(self) -> None:
+        if self._gateway is not None:
+            self._gateway.start()
+        elif self._gateway_links is not None:
+            self._gateway_links.start()
+
+    def stop(self) -> None:
+        """What the kind of node has; the session goes on."""
+        if self._gateway is not None:
+            self._gateway.stop()
+        elif self._gateway_links is not None:
+            self._gateway_links.stop()
+
+    async def close(self) -> None:
+        self.key_routes.stop()
+        await self.links.stop()
+        self.store.close()
+        self._database.close()
+
+    async def hand_all_over(self) -> None:
+        done = asyncio.Event()
+        self.ownership.hand_all_over(done.set)
+        await done.wait()
+
+    # Links inside the datacenter
+
+    def routes(self) -> list[Route]:
+        return self.links.routes()
+
+    def dispatch(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+        assert self._gateway is not None, "a gateway has peers"
+        self._gateway.dispatch(requests, answered)
+
+    def _table_changed(self) -> None:
+        self.links.set_sessions({row.id: row.url for row in self.ownership.table.sessions})
+        self.key_routes.table_changed()
+        self.changed.set()
+
+    def _serve_news(self, _: int, _news: CommitNews, _answered: Answered) -> None:
+        if self._served.node is not None:
+            self._served.node.feed.others_committed()
+
+    def _tell_news(self) -> None:
+        if self._telling_news is None:
+            self._telling_news = self._clock.call_later(NEWS_MS, self._tell_news_now)
+
+    def _tell_news_now(self) -> None:
+        self._telling_news = None
+        gateway = self.ownership.owner_of(SYSTEM_SHARD)
+        if gateway is not None:
+            self.links.tell(gateway.id, CommitNews())
+
+    # Shards
+
+    def _taken(self, shards: Sequence[int], then: Callable[[], None]) -> None:
+        if SYSTEM_SHARD in shards:
+            self.store.own(shards, partial(self._system_taken, then))
+        else:
+            self.store.own(shards, partial(self._keys_taken, then))
+
+    def _keys_taken(self, then: Callable[[], None]) -> None:
+        then()
+        if self._served.node is not None:
+            self._served.node.took()
+
+    def _system_taken(self, then: Callable[[], None]) -> None:
+        """Served when the node of this session is a gateway."""
+        self._system_came = then
+        self.changed.set()
+
+    def _quiesce(self, shard: int, done: Callable[[bool], None]) -> None:
+        if shard == SYSTEM_SHARD:
+            self.farewell(done)
+        elif self._served.node is None:
+            self.store.disown((shard,))
+            done(True)
+        else:
+            self._served.node.quiesce(shard, partial(self._quiesced, shard, done))
+
+    def _quiesced(self, shard: int, done: Callable[[bool], None], is_at_rest: bool) -> None:
+        if is_at_rest:
+            self.store.disown((shard,))
+        done(is_at_rest)
+
+    # What the replica adopts and learns
+
+    def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        node = self._served.node
+        assert node is not None
+        if not node.is_gateway:
+            self.store.config_epoch = node.replica.config.epoch
+
+
+async def database_of(settings: Settings) -> AsyncpgDatabase:
+    """Waits until it is there, with one line in the log."""
+    store, told = settings.store, False
+    while True:
+        try:
+            return await open_database(
+                store.url, schema=store.schema, cluster=settings.cluster.id, replica=settings.node.id
+            )
+        except StoreUnavailable as error:
+            if not told:
+                told = True
+                facts = {"url": without_password(store.url), "detail": str(error)}
+                LOGGER.warning("the database does not answer", extra=facts)
+            await asyncio.sleep(AGAIN_S)
+
+
+def begin_anew(reason: str) -> NoReturn:
+    """Nothing in memory may be told any more, and timers and connections still have it: so the program is executed
+    anew, which leaves none of it, under the same process id."""
+    LOGGER.warning("another node has taken over; this one begins anew", extra={"detail": reason})
+    sys.stderr.flush()
+    os.execv(sys.executable, sys.orig_argv)
