@@ -1,9 +1,7 @@
 """The process of one node: builds its parts, starts them, and stops them in order."""
 
 import asyncio
-import gc
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,11 +22,11 @@ from epoxy.api.http.routes_world import WorldRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.errors import ConfigError, EpoxyError, RottenRow
+from epoxy.model.errors import ConfigError, RottenRow
 from epoxy.model.messages import Reply, Request
 from epoxy.node.commit_samples import CommitSampler
 from epoxy.node.members.history import MemberHistory
-from epoxy.node.process import descriptors, signals
+from epoxy.node.process import descriptors
 from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import LOGGER
 from epoxy.node.service import Node
@@ -45,22 +43,11 @@ from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.node_process import NodeProcess, warn
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
-from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
+from epoxy.server.scrubbing import Scrubbing, cannot_start
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier, wall_ms
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
-
-SWITCH_INTERVAL_S = 0.0005
-"""The log's thread must get the interpreter lock back quickly after each sync, or every commit waits for a busy
-loop."""
-
-END_S = 10.0
-"""How long a process that cannot start waits until the disk has the reason."""
-
-COLLECT_AFTER = 20_000, 20, 50
-"""Thresholds of the garbage collector. With the default of 700 it looks at the thousands of objects of the writes under
-way again and again, for 7 % of a busy node's CPU time, and finds nothing: the path of a write makes no cycles."""
 
 
 class SharedStore(Protocol):
@@ -78,6 +65,10 @@ class SharedStore(Protocol):
         alarm: Callable[[str], None],
         member_rpc: MemberRpcClient,
     ) -> Node: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
 
     def routes(self) -> list[Route]:
         """Where the other nodes of the datacenter reach this one."""
@@ -191,6 +182,8 @@ class Process(NodeProcess):
         self.reloading.start()
         self._peers.start()
         self.peer_router.start()
+        if self._shared is not None:
+            self._shared.start()
         self.node.start()
         self._history.start()
         if not self._gate.refused:
@@ -226,6 +219,8 @@ class Process(NodeProcess):
         self._elect_agents.stop()
         self.node.stop()
         self.peer_router.stop()
+        if self._shared is not None:
+            self._shared.stop()
         await self._peers.stop()
         self.close()
         LOGGER.info("stopped")
@@ -269,33 +264,3 @@ def check_members(settings: Settings, in_force: ClusterConfig) -> None:
         raise ConfigError(
             f"cluster.members or cluster.quorum_policy: not those this data directory was made with: {was}"
         )
-
-
-def do_nothing() -> None:
-    pass
-
-
-async def serve(settings: Settings) -> int:
-    """Until a first signal, which stops the node in order; a second one ends the wait for clients. SIGHUP reads secrets
-    and certificates again; before the node has started it does nothing."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    descriptors.raise_limit()
-    over, hurry = asyncio.Event(), asyncio.Event()
-    reload: Callable[[], None] = do_nothing
-    with signals.handled(lambda: (hurry if over.is_set() else over).set(), lambda: reload()):
-        try:
-            process = Process(settings)
-        except EndsSoon:
-            await asyncio.sleep(END_S)
-            raise
-        try:
-            await process.start()
-        except EpoxyError:
-            process.close()
-            raise
-        reload = process.reloading.reload
-        gc.freeze()
-        gc.set_threshold(*COLLECT_AFTER)
-        await over.wait()
-        await process.stop(hurry)
-    return 0

@@ -1,0 +1,150 @@
+"""`epoxy serve`: the process of a node from its start to its end, whatever it keeps its rows in."""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.model.errors import EpoxyError
+from epoxy.node.process import descriptors, signals
+from epoxy.node.process.config import Settings
+from epoxy.node.process.logs import LOGGER
+from epoxy.server.datacenter import DatacenterSession, database_of
+from epoxy.server.node_process import NodeProcess, check
+from epoxy.server.process import Process
+from epoxy.server.scrubbing import EndsSoon
+from epoxy.server.shard_process import ShardProcess
+
+SWITCH_INTERVAL_S = 0.0005
+"""The log's thread must get the interpreter lock back quickly after each sync, or every commit waits for a busy
+loop."""
+
+END_S = 10.0
+"""How long a process that cannot start waits until the disk has the reason."""
+
+COLLECT_AFTER = 20_000, 20, 50
+"""Thresholds of the garbage collector. With the default of 700 it looks at the thousands of objects of the writes under
+way again and again, for 7 % of a busy node's CPU time, and finds nothing: the path of a write makes no cycles."""
+
+LOOK_S = 0.1
+"""Between two looks for the first configuration in the database, which the gateway writes."""
+
+PROMOTION_S = 0.5
+"""For the requests of a node that becomes the gateway: without one, most of them wait in vain."""
+
+
+class Signals:
+    """Of the process: `over` after the first that ends it, `hurry` after the second. SIGHUP calls `reload`."""
+
+    def __init__(self) -> None:
+        self.over, self.hurry = asyncio.Event(), asyncio.Event()
+        self.reload: Callable[[], None] = do_nothing
+
+    def end(self) -> None:
+        (self.hurry if self.over.is_set() else self.over).set()
+
+
+def do_nothing() -> None:
+    pass
+
+
+async def serve(settings: Settings) -> int:
+    """Until a first signal, which stops the node in order; a second one ends the wait for clients. SIGHUP reads secrets
+    and certificates again; before the node has started it does nothing."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    descriptors.raise_limit()
+    given = Signals()
+    with signals.handled(given.end, lambda: given.reload()):
+        if settings.store.driver == "postgres":
+            await serve_shared(settings, given)
+        else:
+            await serve_alone(settings, given)
+    return 0
+
+
+async def serve_alone(settings: Settings, given: Signals) -> None:
+    try:
+        process = Process(settings)
+    except EndsSoon:
+        await asyncio.sleep(END_S)
+        raise
+    await start(process, given)
+    await given.over.wait()
+    await process.stop(given.hurry)
+
+
+async def start(process: Process | ShardProcess, given: Signals) -> None:
+    try:
+        await process.start()
+    except EpoxyError:
+        process.close()
+        raise
+    given.reload = process.reloading.reload
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+
+
+async def serve_shared(settings: Settings, given: Signals) -> None:
+    """One node of several. A shard node that comes to own the system shard ends as such, and goes on as the gateway,
+    with the shards it has."""
+    check(settings)
+    over = asyncio.ensure_future(given.over.wait())
+    opening = asyncio.ensure_future(opened(settings))
+    await asyncio.wait((over, opening), return_when=asyncio.FIRST_COMPLETED)
+    if not opening.done():
+        opening.cancel()
+        return
+    session = opening.result()
+    process: Process | ShardProcess | None = None
+    try:
+        while not given.over.is_set():
+            session.changed.clear()
+            if session.has_system_shard and not isinstance(process, Process):
+                if process is not None:
+                    await stop_soon(process)
+                process = Process(settings, session)
+                await start(process, given)
+            elif process is None and session.can_follow():
+                process = ShardProcess(settings, session)
+                await start(process, given)
+            changed = asyncio.ensure_future(session.changed.wait())
+            await asyncio.wait((over, changed), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+        await leave(session, process, given)
+    finally:
+        over.cancel()
+        await session.close()
+
+
+async def opened(settings: Settings) -> DatacenterSession:
+    session = DatacenterSession(settings, await database_of(settings))
+    await session.open()
+    return session
+
+
+async def stop_soon(process: NodeProcess) -> None:
+    assert isinstance(process, ShardProcess)
+    LOGGER.info("this node becomes the gateway of its datacenter")
+    hurry = asyncio.Event()
+    timer = asyncio.get_running_loop().call_later(PROMOTION_S, hurry.set)
+    await process.stop(hurry)
+    timer.cancel()
+
+
+async def leave(session: DatacenterSession, process: Process | ShardProcess | None, given: Signals) -> None:
+    """Hand the key shards over while clients are served, then stop serving, then give up the rest."""
+    if process is not None:
+        loop = asyncio.get_running_loop()
+
+        def stop(done: Callable[[bool], None]) -> None:
+            stopping = loop.create_task(process.stop(given.hurry))
+            stopping.add_done_callback(partial(stopped, done))
+
+        session.farewell = stop
+    await session.hand_all_over()
+
+
+def stopped(done: Callable[[bool], None], stopping: "asyncio.Task[None]") -> None:
+    stopping.result()
+    done(True)

@@ -1,0 +1,62 @@
+"""The process of a node that owns shards of a datacenter and is not its gateway."""
+
+import asyncio
+import os
+
+from epoxy.api.metrics import Metrics
+from epoxy.node.process import descriptors
+from epoxy.node.process.config import Settings
+from epoxy.node.process.logs import LOGGER
+from epoxy.runtime.coarse_timers import CoarseClock
+from epoxy.server.access import log_access
+from epoxy.server.datacenter import DatacenterSession
+from epoxy.server.doors import Doors
+from epoxy.server.node_process import NodeProcess, warn
+
+
+class ShardProcess(NodeProcess):
+    def __init__(self, settings: Settings, session: DatacenterSession) -> None:
+        super().__init__(settings, session.backing)
+        self._session = session
+        clock = CoarseClock(self._clock)
+        self.node = node = session.shard_node(self.settings, clock, self._dice, self._alarm)
+        warn(self.settings, self.certificates.flaw(), is_new=False)
+        self.metrics = Metrics(node, lambda: self.doors.requests())
+        node.latency.then = self.metrics.counters
+        self._equip(node)
+        self.doors = Doors(self.settings, node, self.metrics, self.certificates, session.routes())
+        for clear in self.doors.caches():
+            node.on_handover(clear)
+
+    async def start(self) -> None:
+        node = self.settings.node
+        await self.doors.open()
+        self.reloading.start()
+        self._session.start()
+        self.node.start()
+        LOGGER.info(
+            "started",
+            extra={
+                "replica": node.id,
+                "datacenter": node.datacenter,
+                "session": self._session.ownership.session,
+                "gateway": self._session.gateway_url,
+                "pid": os.getpid(),
+                "epoch": self.node.replica.config.epoch,
+                **{name.removeprefix("node."): str(address) for name, address in node.listeners.items()},
+            },
+        )
+        log_access(self.node)
+        descriptors.log_lower_limit(self.settings.limits.connections, self.doors.connections.limit)
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """Refuse new requests, and answer those under way."""
+        self.doors.last_call()
+        self.node.refuse_clients()
+        LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
+        self.doors.close()
+        await self._drain(hurry)
+        self.node.stop()
+        self._session.stop()
+        self.close()
+        LOGGER.info("stopped")
