@@ -432,7 +432,8 @@ class Node:
             return
         gate, config = self.gate, self.replica.config
         if gate is None:
-            self._enter(lifecycle_of(config, self.me, 0, is_known=True))
+            info = config.info(self.me)
+            self._enter(lifecycle_of(config, self.me, info.identity if info is not None else 0, is_known=True))
         else:
             known, waits_for, refused = gate.is_known, gate.waits_for, gate.refused
             self._enter(

@@ -136,8 +136,6 @@ class DatacenterSession:
         self._gateway_links: GatewayLinks | None = None
         self._system_came: Callable[[], None] | None = None
         self._telling_news: Timer | None = None
-        self.farewell: Callable[[Callable[[bool], None]], None] = lambda done: done(True)
-        """Ends what the node does with the system shard, before that is given up."""
 
     async def open(self) -> None:
         opened = asyncio.Event()
@@ -311,9 +309,7 @@ class DatacenterSession:
         self.changed.set()
 
     def _quiesce(self, shard: int, done: Callable[[bool], None]) -> None:
-        if shard == SYSTEM_SHARD:
-            self.farewell(done)
-        elif self._served.node is None:
+        if self._served.node is None:
             self.store.disown((shard,))
             done(True)
         else:

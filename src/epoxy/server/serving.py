@@ -4,7 +4,6 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable
-from functools import partial
 
 from epoxy.model.errors import EpoxyError
 from epoxy.node.process import descriptors, signals
@@ -134,17 +133,13 @@ async def stop_soon(process: NodeProcess) -> None:
 
 async def leave(session: DatacenterSession, process: Process | ShardProcess | None, given: Signals) -> None:
     """Hand the key shards over while clients are served, then stop serving, then give up the rest."""
-    if process is not None:
-        loop = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
 
-        def stop(done: Callable[[bool], None]) -> None:
-            stopping = loop.create_task(process.stop(given.hurry))
-            stopping.add_done_callback(partial(stopped, done))
+    async def stop(then: Callable[[], None]) -> None:
+        if process is not None:
+            await process.stop(given.hurry)
+        then()
 
-        session.farewell = stop
+    stopping: list[asyncio.Task[None]] = []
+    session.ownership.farewell = lambda then: stopping.append(loop.create_task(stop(then)))
     await session.hand_all_over()
-
-
-def stopped(done: Callable[[bool], None], stopping: "asyncio.Task[None]") -> None:
-    stopping.result()
-    done(True)

@@ -45,8 +45,8 @@ class Ownership:
     """`owned`: shards that are served here. `leaving`: shards that are served no more, and are still this session's in
     the database or may be. `changed` is called when the table or `owned` is another one; `taken` when shards came: they
     are owned when it calls back; `quiesce` when a shard is to go: it calls back with True when all of the shard is
-    durable and forgotten, with False if that does not end: the shard is owned again then; `fenced` once, when the
-    session is over."""
+    durable and forgotten, with False if that does not end: the shard is owned again then; `farewell` before
+    the session is closed: it calls back when nothing is served any more; `fenced` once, when the session is over."""
 
     def __init__(self, database: Database, clock: Clock, *, url: str, version: str, lease_ms: float) -> None:
         self.session = 0
@@ -56,6 +56,7 @@ class Ownership:
         self.changed: Callable[[], None] = _nothing
         self.taken: Callable[[Sequence[int], Callable[[], None]], None] = _at_once
         self.quiesce: Callable[[int, Callable[[bool], None]], None] = _rested
+        self.farewell: Callable[[Callable[[], None]], None] = _called
         self.fenced: Callable[[str], None] = _nothing
         self._database = database
         self._clock = clock
@@ -269,24 +270,7 @@ class Ownership:
             self._hand_over(max(keys), to)
         else:
             self._closing = True
-            self._close(sorted(keys), lambda: self._close(sorted(self.owned), self._closed))
-
-    def _close(self, shards: Sequence[int], then: Callable[[], None]) -> None:
-        """End what is served still. What does not come to rest ends with the session: its clients do not learn what
-        became of it."""
-        self.owned.difference_update(shards)
-        self.leaving.update(shards)
-        resting = set(shards)
-
-        def rested(shard: int, _: bool) -> None:
-            resting.discard(shard)
-            if not resting and not self._over:
-                then()
-
-        for shard in shards:
-            self.quiesce(shard, partial(rested, shard))
-        if not shards:
-            then()
+            self.farewell(self._closed)
 
     def _closed(self) -> None:
         assert self._handed_over is not None
@@ -305,6 +289,10 @@ def _nothing(*_: object) -> None:
 
 
 def _at_once(_: object, then: Callable[[], None]) -> None:
+    then()
+
+
+def _called(then: Callable[[], None]) -> None:
     then()
 
 
