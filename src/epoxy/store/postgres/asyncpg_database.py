@@ -53,6 +53,11 @@ class AsyncpgDatabase:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
+    @property
+    def under_way(self) -> int:
+        """Calls that are not answered."""
+        return len(self._tasks)
+
     # Rows
 
     def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
@@ -80,8 +85,6 @@ class AsyncpgDatabase:
         return Reached(verdict=Verdict.UNKNOWN if number == batch.number - 1 else Verdict.FENCED)
 
     def _arguments(self, batch: GroupCommit) -> list[object]:
-        keys = [row[0] for row in batch.rows]
-        kept = set(keys) if batch.deleted else ()
         stamped = [
             (number, index, *row) for number, commit in enumerate(batch.stamped, 1) for index, row in enumerate(commit)
         ]
@@ -93,10 +96,8 @@ class AsyncpgDatabase:
             int(batch.counts),
             batch.next_config_epoch,
             self._address.replica,
-            [key for key in batch.deleted if key not in kept],
-            keys,
-            [row[1] for row in batch.rows],
-            [row[2] for row in batch.rows],
+            batch.deleted,
+            *([row[column] for row in batch.rows] for column in range(3)),
             *([row[column] for row in stamped] for column in range(5)),
         ]
 

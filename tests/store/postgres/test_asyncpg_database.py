@@ -1,0 +1,247 @@
+"""The database over a real server: as the one in memory, which the simulator plays, and what only a real one has."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from epoxy.model.errors import StoreUnavailable
+from epoxy.model.shards import SYSTEM_SHARD
+from epoxy.store.limits import MAX_ROW_KEY_BYTES, MAX_ROW_VALUE_BYTES, MAX_TRANSACTION_BYTES
+from epoxy.store.postgres.asyncpg_database import LOAD_KEYS, LOAD_ROWS, AsyncpgDatabase
+from epoxy.store.postgres.database import GroupCommit, Reached, SessionRow, ShardTable, Verdict
+from epoxy_sim.datacenter.memory_database import DatabaseTables, MemoryDatabase, Statement
+from tests.store.conformance import StoreConformance
+from tests.store.postgres.playing import (
+    Place,
+    ask,
+    asking,
+    by_hand,
+    committed,
+    everything,
+    open_session,
+    opened,
+    played,
+)
+from tests.store.postgres.server_bench import ServerBench
+
+LEASE_MS = 3_600_000.0
+STEPS = ("open", "renew", "take", "give", "fence", "commit", "commit", "commit", "again", "close", "load")
+
+
+class TestPostgresStoreOnServer(StoreConformance):
+    """What every store must do, with a real server below."""
+
+    @pytest.fixture
+    def bench(self, place: Place) -> Iterator[ServerBench]:
+        bench = ServerBench(place)
+        yield bench
+        bench.close()
+
+
+def at_once(statement: Statement) -> None:
+    def play() -> None:
+        statement.run()
+        statement.answer()
+
+    asyncio.get_running_loop().call_soon(play)
+
+
+class Twins:
+    """The same calls to both, with the same answers. Leases are an hour long, or over for an hour."""
+
+    def __init__(self, database: AsyncpgDatabase, dice: random.Random) -> None:
+        self.both = (database, MemoryDatabase(DatabaseTables(lambda: 0.0), at_once))
+        self.dice = dice
+        self.sent: list[GroupCommit] = []
+        self.sessions: dict[int, int] = {}
+        """With the number of the last batch."""
+
+    async def ask(self, name: str, *args: object) -> object:
+        real, expected = [await ask(getattr(each, name), *args) for each in self.both]
+        if isinstance(real, ShardTable):
+            real, expected = rounded(real), rounded(expected)
+        assert real == expected, (name, args)
+        return real
+
+    async def step(self) -> None:
+        session = self.dice.choice([*self.sessions, 99])
+        match self.dice.choice(STEPS):
+            case "open":
+                opened_now = await self.ask("open_session", "u", "v", self.dice.choice([LEASE_MS, -LEASE_MS]))
+                assert isinstance(opened_now, int)
+                self.sessions[opened_now] = 0
+            case "renew":
+                await self.ask("renew", session, self.dice.choice([LEASE_MS, -LEASE_MS]))
+            case "take":
+                others = [each for each in self.sessions if each != session]
+                await self.ask("take", session, sorted(self.dice.sample(range(6), 3)), others)
+            case "give":
+                shard, to = self.dice.randrange(6), self.dice.choice([0, *self.sessions])
+                await self.ask("give", session, shard, self.dice.randrange(1, 6), to)
+            case "fence":
+                await self.ask("fence", session, self.dice.randrange(3))
+            case "commit":
+                await self.commit(session)
+            case "again":
+                if self.sent:
+                    await self.ask("commit", self.sent[-1])
+            case "close":
+                if self.dice.random() < 0.2:
+                    await self.ask("close_session", session)
+            case _:
+                await self.ask("load", [self.key() for _ in range(3)])
+                await self.ask("load_shard", self.dice.randrange(-1, 4))
+
+    async def commit(self, session: int) -> None:
+        keys = [b"%d" % number for number in self.dice.sample(range(6), 5)]
+        batch = GroupCommit(
+            session=session,
+            number=self.sessions.get(session, 0) + 1,
+            config_epoch=self.dice.randrange(3),
+            rows=[(key, self.dice.randbytes(3), self.dice.randrange(4)) for key in keys[:3]],
+            deleted=keys[3:],
+            stamped=[[(b"z", b"s", b"v")] * self.dice.randrange(1, 3) for _ in range(self.dice.randrange(3))],
+            counts=self.dice.random() < 0.8,
+            next_config_epoch=self.dice.choice([0] * 20 + [1, 2]),
+        )
+        reached = await self.ask("commit", batch)
+        assert isinstance(reached, Reached)
+        if reached.verdict is Verdict.DONE:
+            self.sent.append(batch)
+            self.sessions[session] = batch.number
+
+    def key(self) -> bytes:
+        return b"%d" % self.dice.randrange(6)
+
+    def compare(self) -> None:
+        found = [
+            (each.position(), list(each.read_range(b"", b"\xff", 1000, False)), each.read_range(b"1", b"4", 2, True))
+            for each in self.both
+        ]
+        assert found[0] == found[1]
+        assert self.both[0].read_rows([b"0", b"none"]) == self.both[1].read_rows([b"0", b"none"])
+
+
+def rounded(table: ShardTable) -> ShardTable:
+    rows = [
+        SessionRow(row.id, row.url, row.version, 1 if row.left_ms > 0 else -1, row.fenced) for row in table.sessions
+    ]
+    return ShardTable(rows, list(table.owners), list(table.epochs))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@played
+async def test_it_answers_as_the_one_in_memory(seed: int, place: Place) -> None:
+    async with opened(place) as database:
+        twins = Twins(database, random.Random(seed))
+        for _ in range(250):
+            await twins.step()
+        twins.compare()
+        assert database.position()[0] > 5, "commits were stamped"
+
+
+# Sizes
+
+
+@played
+async def test_the_largest_rows_and_batches(place: Place) -> None:
+    dice = random.Random(1)
+    async with opened(place) as database:
+        session = await open_session(database)
+        key = dice.randbytes(MAX_ROW_KEY_BYTES)
+        count = MAX_TRANSACTION_BYTES // MAX_ROW_VALUE_BYTES
+        values = [dice.randbytes(MAX_ROW_VALUE_BYTES) for _ in range(count - 1)]
+        rows = [(b"%02d" % number, value, 1) for number, value in enumerate(values)]
+        stamped = [[(b"log", key[:-13], values[0])]]
+        batch = GroupCommit(session, 1, 0, [*rows, (key, b"", 2)], (), stamped)
+        assert (await ask(database.commit, batch)).verdict is Verdict.DONE
+        found = await ask(database.load, [b"%02d" % number for number in range(count)] + [key])
+        assert found == {**{row[0]: row[1] for row in rows}, key: b""}
+
+
+@played
+async def test_loads_of_many_rows_are_several_queries(place: Place) -> None:
+    async with opened(place) as database:
+        session = await open_session(database)
+        rows = [(b"%06d" % number, b"v", number % 2) for number in range(2 * LOAD_KEYS + 1)]
+        assert (await ask(database.commit, GroupCommit(session, 1, 0, rows))).verdict is Verdict.DONE
+        assert len(await ask(database.load, [row[0] for row in rows])) == len(rows) > 2 * LOAD_KEYS
+        system = await ask(database.load_shard, SYSTEM_SHARD)
+        assert sorted(system) == [row[0] for row in rows if row[2] == SYSTEM_SHARD]
+        assert len(system) > 2 * LOAD_ROWS
+
+
+SCANS = "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'row'"
+"""Of the whole table; making its indexes takes some."""
+
+
+@played
+async def test_statements_use_the_keys_of_tables_that_were_empty_when_they_were_planned(place: Place) -> None:
+    """A plan is made once. One that walks through a whole table would be slow when the table has grown."""
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        await ended(hand, "tables")
+        made = await hand.fetchval(SCANS, place.schema)
+        for number in range(1, 4):
+            await committed(database, GroupCommit(session, number, 0, [(b"k", b"v", 1)], [b"d"]))
+            assert await ask(database.load, [b"k"]) == {b"k": b"v"}
+            assert await ask(database.fence, session, 0) is Verdict.DONE
+            await ask(database.load_shard, SYSTEM_SHARD)
+            await ask(database.renew, session, LEASE_MS)
+        assert await everything(database) == {b"k": b"v"}
+        await ended(hand, "batches", "loads", "reads")
+        assert await hand.fetchval(SCANS, place.schema) == made
+
+
+async def ended(hand: Any, *roles: str) -> None:
+    """A session of the server tells what it did at its end, if not before."""
+    names = [f"epoxy {role}" for role in roles]
+    await hand.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = ANY ($1)", names
+    )
+
+
+# The end
+
+
+@played
+async def test_a_closed_database_calls_nothing_back(place: Place) -> None:
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        lock = hand.transaction()
+        await lock.start()
+        await hand.execute("UPDATE session SET batch = batch")
+        heard: list[object] = []
+        database.commit(GroupCommit(session, 1, 0), heard.append)
+        database.renew(session, LEASE_MS, heard.append)
+        database.fence(session, 0, heard.append)
+        database.cut(heard.append)
+        await asyncio.sleep(0)
+        database.close()
+        await lock.rollback()
+        await asyncio.sleep(0.1)
+        assert heard == []
+        with pytest.raises(StoreUnavailable, match="closed"):
+            database.position()
+        database.close()
+
+
+@played
+async def test_a_session_is_closed_when_it_says_so(place: Place) -> None:
+    async with opened(place) as database:
+        session = await open_session(database)
+        await ask(database.take, session, [1, 2], [])
+        await ask(database.close_session, session)
+        assert await ask(database.fence, session, 0) is Verdict.FENCED
+        other = await open_session(database)
+        assert await ask(database.take, other, [1, 2, 3], []) == [1, 2, 3]
+
+
+@played
+async def test_sessions_that_open_together_have_ids_of_their_own(place: Place) -> None:
+    async with opened(place) as one, opened(place) as two:
+        opening = [asking(each.open_session, "u", "v", LEASE_MS) for each in (one, two) * 10]
+        assert sorted(await asyncio.gather(*opening)) == list(range(1, 21))
