@@ -111,11 +111,12 @@ class Store(Protocol):
 
     def newest_stamp(self) -> int:
         """The number of commits that were given stamps, durable or not; their stamps begin with it. In a store that
-        several nodes share, as far as this one knows."""
+        several nodes share: those of all nodes that were durable when this one last wrote."""
 
     def stamped_bytes(self) -> int:
         """Keys and values of all rows that were stamped since this store was opened. Counted here, where each of them
-        passes once, because a changelog is bounded by it."""
+        passes once, because a changelog is bounded by it. In a store that several nodes share it counts what
+        `newest_stamp` counts, from the beginning of all time."""
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
         """As `put`, for what is recorded about other stores: `position` does not rise with it. Otherwise the records

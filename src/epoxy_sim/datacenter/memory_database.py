@@ -52,7 +52,7 @@ class DatabaseTables:
         self.shard_of_row: dict[bytes, int] = {}
         self.sessions: dict[int, SessionState] = {}
         self.shards = {shard: ShardState() for shard in ALL_SHARDS}
-        self.sequence = self.position = self.config_epoch = 0
+        self.sequence = self.position = self.config_epoch = self.stamped_bytes = 0
 
     # Rows.
 
@@ -63,7 +63,7 @@ class DatabaseTables:
             return Reached(verdict=Verdict.FENCED)
         if batch.number <= session.batch:
             # Applied before: the answer was lost. Stamps are those that it was given then.
-            return Reached(verdict=Verdict.DONE, sequence=session.sequence, position=self.position)
+            return self._reached(session)
         if batch.number != session.batch + 1:
             # The database has lost batches: the session that its node knows is lost with them.
             return Reached(verdict=Verdict.FENCED)
@@ -71,7 +71,10 @@ class DatabaseTables:
             return Reached(verdict=Verdict.STALE_CONFIG)
         self._apply(batch)
         session.batch, session.sequence = batch.number, self.sequence
-        return Reached(verdict=Verdict.DONE, sequence=self.sequence, position=self.position)
+        return self._reached(session)
+
+    def _reached(self, session: SessionState) -> Reached:
+        return Reached(Verdict.DONE, session.sequence, self.position, self.sequence, self.stamped_bytes)
 
     def _apply(self, batch: GroupCommit) -> None:
         effects: dict[bytes, bytes | None] = dict.fromkeys(batch.deleted)
@@ -84,6 +87,7 @@ class DatabaseTables:
                 key = prefix + stamp(self.sequence, index) + suffix
                 assert len(key) == len(prefix) + STAMP_BYTES + len(suffix)
                 effects[key] = value
+                self.stamped_bytes += len(key) + len(value)
                 self.shard_of_row[key] = CHANGELOG_SHARD
         for key in batch.deleted:
             self.shard_of_row.pop(key, None)

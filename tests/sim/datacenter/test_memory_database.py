@@ -11,6 +11,8 @@ from epoxy_sim.datacenter.memory_database import DatabaseTables, MemoryDatabase,
 from tests.store.conformance import raised, rows
 
 LEASE_MS = 1000.0
+STAMPED = 3 * (4 + 10 + 1) + 2
+"""Bytes that `batch` stamps."""
 
 
 class Clock:
@@ -49,15 +51,17 @@ def test_a_batch_is_applied_once(tables: DatabaseTables) -> None:
     me = opened(tables)
     tables.rows.apply({b"gone": b"1"})
     reached = tables.commit(batch(me, 1))
-    assert reached == Reached(verdict=Verdict.DONE, sequence=2, position=1)
+    assert reached == Reached(Verdict.DONE, 2, 1, newest_stamp=2, stamped_bytes=STAMPED)
     keys = [b"k", b"l", b"log/" + stamp(1, 0), b"log/" + stamp(1, 1) + b"/x", b"log/" + stamp(2, 0)]
     assert [key for key, _ in rows(tables.rows)] == keys
     assert tables.load_shard(5) == {b"k": b"v"}
     assert len(tables.load_shard(-1)) == 3
     other = opened(tables)
-    assert tables.commit(batch(other, 1, b"w")) == Reached(verdict=Verdict.DONE, sequence=4, position=2)
+    assert tables.commit(batch(other, 1, b"w")) == Reached(
+        Verdict.DONE, 4, 2, newest_stamp=4, stamped_bytes=2 * STAMPED
+    )
     again = tables.commit(batch(me, 1))
-    assert again == Reached(verdict=Verdict.DONE, sequence=2, position=2), "with the stamps that it was given"
+    assert again == Reached(Verdict.DONE, 2, 2, newest_stamp=4, stamped_bytes=2 * STAMPED), "its own stamps"
     assert (tables.rows.get(b"k"), tables.sequence) == (b"w", 4)
 
 
@@ -164,7 +168,7 @@ def test_nothing_happens_before_a_statement_is_run_and_answered(tables: Database
     line.sent[0].run()
     assert (tables.sequence, line.heard) == (2, [])
     line.sent[0].answer()
-    assert line.heard == [Reached(verdict=Verdict.DONE, sequence=2, position=1)]
+    assert line.heard == [Reached(Verdict.DONE, 2, 1, newest_stamp=2, stamped_bytes=STAMPED)]
 
 
 def test_a_lost_statement_may_still_be_run(tables: DatabaseTables) -> None:

@@ -304,6 +304,7 @@ class StoreRules:
             assert (life.heard, len(life.fenced), is_over(life)) == ([], 1, True)
             assert trial.stored(b"a") is None
             trial.server.let_leases_end()
+            trial.server.tables.config_epoch = 0
 
     def test_a_configuration_learned_meanwhile_is_enough_for_what_was_read(self, trial: Trial) -> None:
         life = trial.open()
@@ -326,7 +327,9 @@ class StoreRules:
         life.run()
         assert (life.heard, len(life.fenced), trial.stored(b"a")) == ([], 1, None)
         trial.server.let_leases_end()
+        trial.server.tables.config_epoch = 0
         life = trial.open()
+        trial.server.tables.config_epoch = 1
         life.store.config_epoch = 1
         life.store.put({b"a": b"late"}, None)
         life.ask("late")

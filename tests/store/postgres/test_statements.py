@@ -21,6 +21,9 @@ from tests.store.postgres.playing import (
     until_waiting,
 )
 
+FIRST = Reached(Verdict.DONE, 1, 1, newest_stamp=1, stamped_bytes=len(b"log") + 10 + len(b"x"))
+"""The answer to a first batch that stamps a row."""
+
 
 def batch(session: int, number: int = 1, *, key: bytes = b"k", **fields: Any) -> GroupCommit:
     fields.setdefault("config_epoch", 0)
@@ -86,7 +89,7 @@ async def a_batch_is_applied_once(place: Place) -> None:
         session = await open_session(database)
         one = batch(session, stamped=[[(b"log", b"", b"x")]])
         first = await ask(database.commit, one)
-        assert first == Reached(verdict=Verdict.DONE, sequence=1, position=1)
+        assert first == FIRST
         assert await ask(database.commit, one) == first
         assert await everything(database) == {b"k": b"v", b"log" + stamp(1, 0): b"x"}
 
@@ -101,7 +104,7 @@ async def two_attempts_of_a_batch_at_a_time_are_one(place: Place) -> None:
         answers = [asking(database.commit, one), asking(again.commit, one)]
         await until_waiting(hand, 2)
         await held.commit()
-        assert await asyncio.gather(*answers) == [Reached(verdict=Verdict.DONE, sequence=1, position=1)] * 2
+        assert await asyncio.gather(*answers) == [FIRST] * 2
         assert len(await everything(database)) == 2
 
 
@@ -258,7 +261,7 @@ FAULTS = {
     "stamps before the lock": (
         "COMMIT",
         "UPDATE replica\n",
-        "SELECT sequence + $4::bigint AS sequence, position + $5::bigint AS position FROM replica\n"
+        "SELECT sequence + $4::bigint AS sequence, position + $5::bigint AS position, stamped_bytes FROM replica\n"
         "    WHERE id = $7::bigint AND config_epoch <= $3::bigint AND $6::bigint >= 0 AND EXISTS (SELECT FROM held)\n"
         "), later AS (\n    UPDATE replica\n",
         stamps_become_visible_in_their_order,

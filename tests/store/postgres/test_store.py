@@ -99,7 +99,7 @@ class OverlooksTheFence(PostgresStore):
 
     def _sent(self, commit: GroupCommit, batch: PendingBatch, reached: Reached) -> None:
         if reached.verdict is Verdict.FENCED:
-            reached = Reached(verdict=Verdict.DONE, sequence=self._sequence, position=self._position)
+            reached = Reached(verdict=Verdict.DONE, sequence=self._newest_stamp, position=self._position)
         super()._sent(commit, batch, reached)
 
 
@@ -113,7 +113,7 @@ class DropsWhatIsUnknown(PostgresStore):
 
     def _sent(self, commit: GroupCommit, batch: PendingBatch, reached: Reached) -> None:
         if reached.verdict is Verdict.UNKNOWN:
-            reached = Reached(verdict=Verdict.DONE, sequence=self._sequence, position=self._position)
+            reached = Reached(verdict=Verdict.DONE, sequence=self._newest_stamp, position=self._position)
         super()._sent(commit, batch, reached)
 
 
@@ -266,6 +266,8 @@ def test_a_system_shard_is_loaded_as_a_whole_and_again_while_the_database_is_awa
     assert (life.heard, life.under_way()) == ([], [])
     life.rest()
     life.step()
+    assert (life.heard, life.under_way()) == ([], ["commit"])
+    life.step()
     assert life.heard == ["owned"]
     life.database.is_reachable = False
     assert rows(life.store.newest(), b"a", b"b") == [(b"a", b"1")]
@@ -380,10 +382,26 @@ def test_a_cut_that_comes_after_the_end_is_closed(life: Life) -> None:
 def test_stamps_and_position_are_those_of_the_database(life: Life, server: SharedServer) -> None:
     for _ in range(3):
         life.store.put({}, (b"log/", b"/x", b"v"))
-    assert life.store.newest_stamp() == 3
+    assert life.store.newest_stamp() == 0
     life.run()
     assert life.store.newest_stamp() == server.tables.sequence == 3
+    logged = rows(life.store.newest(), b"log/", b"log0")
+    assert life.store.stamped_bytes() == sum(len(key) + len(value) for key, value in logged)
     assert life.store.position() == server.tables.position == 1
     assert rows(life.store.newest(), b"log/", b"log0")[-1][0] == b"log/" + stamp(3, 0) + b"/x"
     server.let_leases_end()
     assert (Life(server).store.newest_stamp(), Life(server).store.position()) == (3, 1)
+
+
+def test_an_owner_of_the_system_shard_knows_what_all_sessions_have_stamped(server: SharedServer) -> None:
+    """The changelog is bounded where that is owned."""
+    gateway, other = Life(server, shards=(0,)), Life(server, shards=(1,))
+    for number in range(3):
+        other.store.put({}, (b"log/", b"", b"%d" % number))
+        other.run()
+    gateway.store.put({b"a": b"1"}, None)
+    gateway.run()
+    assert (gateway.store.newest_stamp(), gateway.store.stamped_bytes()) == (3, 3 * (4 + 10 + 1))
+    server.let_leases_end()
+    after = Life(server, shards=(0,))
+    assert (after.store.newest_stamp(), after.store.stamped_bytes()) == (3, 3 * (4 + 10 + 1))

@@ -66,7 +66,8 @@ class AsyncpgDatabase:
         async def work(connection: Any) -> Reached:
             found = await connection.fetchrow(statements.COMMIT, *arguments)
             if found is not None:
-                return Reached(verdict=Verdict.DONE, sequence=found[0], position=found[1])
+                sequence, position, stamped_bytes = found
+                return Reached(Verdict.DONE, sequence, position, sequence, stamped_bytes)
             return await self._confirm(connection, batch)
 
         self._ask(self._batches, work, done, Reached(verdict=Verdict.UNKNOWN))
@@ -77,9 +78,9 @@ class AsyncpgDatabase:
         found = await connection.fetchrow(statements.CONFIRM, batch.session, self._address.replica)
         if found is None:
             return Reached(verdict=Verdict.FENCED)
-        number, sequence, position, config_epoch = found
+        number, sequence, position, config_epoch, newest_stamp, stamped_bytes = found
         if number >= batch.number:
-            return Reached(verdict=Verdict.DONE, sequence=sequence, position=position)
+            return Reached(Verdict.DONE, sequence, position, newest_stamp, stamped_bytes)
         if number == batch.number - 1 and config_epoch > batch.config_epoch:
             return Reached(verdict=Verdict.STALE_CONFIG)
         return Reached(verdict=Verdict.UNKNOWN if number == batch.number - 1 else Verdict.FENCED)

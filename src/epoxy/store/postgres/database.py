@@ -43,11 +43,15 @@ class GroupCommit(Struct, frozen=True):
 
 class Reached(Struct, frozen=True):
     """After a batch: the last stamp that the replica had given when the batch took effect, so that those of the batch
-    are known even if it is asked for again later; and the position."""
+    are known even if it is asked for again later; and the position. `newest_stamp` is the last one that the replica had
+    given when this was answered, `stamped_bytes` all that rows with stamps up to it took, keys and values, those that
+    are deleted meanwhile included: a changelog to which several sessions add is bounded by it."""
 
     verdict: Verdict
     sequence: int = 0
     position: int = 0
+    newest_stamp: int = 0
+    stamped_bytes: int = 0
 
 
 class SessionRow(Struct, frozen=True):

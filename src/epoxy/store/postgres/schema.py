@@ -30,7 +30,8 @@ CREATE TABLE replica (
     id bigint PRIMARY KEY,
     sequence bigint NOT NULL,
     position bigint NOT NULL,
-    config_epoch bigint NOT NULL
+    config_epoch bigint NOT NULL,
+    stamped_bytes bigint NOT NULL
 ) WITH (fillfactor = 10);
 
 CREATE TABLE session (
@@ -112,7 +113,7 @@ async def _make(connection: Any, schema: str, cluster: str, replica: int) -> Non
         async with connection.transaction():
             await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema_name(schema)}")
             await connection.execute(TABLES)
-            await connection.execute("INSERT INTO replica VALUES ($1, 0, 0, 0)", replica)
+            await connection.execute("INSERT INTO replica VALUES ($1, 0, 0, 0, 0)", replica)
             await connection.execute(
                 "INSERT INTO shard SELECT id, NULL, 0 FROM unnest($1::smallint[]) id", list(ALL_SHARDS)
             )

@@ -27,9 +27,13 @@ WITH held AS MATERIALIZED (
 ), reached AS (
     UPDATE replica
     SET sequence = sequence + $4::bigint, position = position + $5::bigint,
-        config_epoch = greatest(config_epoch, $6::bigint)
+        config_epoch = greatest(config_epoch, $6::bigint),
+        stamped_bytes = stamped_bytes + (
+            SELECT coalesce(sum(octet_length(prefix) + 10 + octet_length(suffix) + octet_length(value)), 0)
+            FROM unnest($14::bytea[], $15::bytea[], $16::bytea[]) AS stamped (prefix, suffix, value)
+        )
     WHERE id = $7::bigint AND config_epoch <= $3::bigint AND EXISTS (SELECT FROM held)
-    RETURNING sequence, position
+    RETURNING sequence, position, stamped_bytes
 ), counted AS (
     UPDATE session SET batch = $2::bigint, sequence = (SELECT sequence FROM reached)
     WHERE id = $1::bigint AND EXISTS (SELECT FROM reached)
@@ -46,14 +50,16 @@ WITH held AS MATERIALIZED (
     FROM reached, unnest($12::bigint[], $13::integer[], $14::bytea[], $15::bytea[], $16::bytea[])
         AS stamped (number, index, prefix, suffix, value)
 )
-SELECT sequence, position FROM reached
+SELECT sequence, position, stamped_bytes FROM reached
 """
 """A stamp is eight bytes of the commit's number and two of the row's within it, as `buffer.stamp` has it."""
 
 CONFIRM = """
 UPDATE session SET batch = batch WHERE id = $1 AND NOT fenced
 RETURNING batch, sequence, (SELECT position FROM replica WHERE id = $2),
-          (SELECT config_epoch FROM replica WHERE id = $2) AS config_epoch
+          (SELECT config_epoch FROM replica WHERE id = $2) AS config_epoch,
+          (SELECT sequence FROM replica WHERE id = $2) AS newest_stamp,
+          (SELECT stamped_bytes FROM replica WHERE id = $2) AS stamped_bytes
 """
 """Comes after COMMIT found nothing to do, so its snapshot has what COMMIT stumbled over."""
 

@@ -14,7 +14,6 @@ that is fenced has lost its shards: the store forgets everything, calls nothing 
 from collections.abc import Callable, Sequence
 
 from epoxy.codec import wire
-from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.shards import SYSTEM_SHARD
 from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer
@@ -58,12 +57,10 @@ class PostgresStore(Transactor):
         self._layout = layout or RowShards(replica)
         self._rows = SharedRows(database, self._layout, cache_bytes)
         self._loads = LoadAhead(self._rows, database, schedule, pause)
-        self._sequence = reached.sequence
+        self._newest_stamp = reached.sequence
         self._position = reached.position
         self._number = 0
         """Of the last batch that was made."""
-        self._stamped_commits = 0
-        """Of those that are not durable."""
         self._scheduled = False
         self._sending = False
         self._asked: list[Callable[[], None]] = []
@@ -91,9 +88,13 @@ class PostgresStore(Transactor):
         return self._rows.durable()
 
     def newest_stamp(self) -> int:
-        """Of the commits that this node knows of: other sessions draw from the same sequence, so that the stamps of
-        commits that are not durable yet may be higher."""
-        return self._sequence + self._stamped_commits
+        """Of the replica, whichever session it was given to, as of this session's last batch. Commits that are not
+        durable have none yet."""
+        return self._newest_stamp
+
+    def stamped_bytes(self) -> int:
+        """As of that stamp, and of all time: the differences count."""
+        return self._stamped_bytes
 
     def position(self) -> int:
         return self._position
@@ -136,7 +137,9 @@ class PostgresStore(Transactor):
                 return
             self._rows.own(shards, rows)
             self._note_config(rows.get(self._layout.config_row))
-            then()
+            # An empty batch, whose answer says how far the changelog reaches that is bounded here.
+            self._rows.write({}, (), False, self.commits)
+            self.when_durable(then)
 
         if self._dead is None:
             self._database.load_shard(SYSTEM_SHARD, loaded)
@@ -157,18 +160,10 @@ class PostgresStore(Transactor):
     def write(self, transaction: WriteBuffer) -> None:
         stamped, transaction.stamped = transaction.stamped, ()
         rows = transaction.effects(self._rows, 0)
-        if stamped:
-            transaction.stamped = stamped
-            self._stamped_bytes += transaction.stamped_size()
         self._commit(rows, stamped, counts=True)
 
     def put(self, rows: dict[bytes, bytes | None], stamped: StampedRow | None) -> None:
-        if stamped is None:
-            self._commit(rows, (), counts=True)
-            return
-        self._commit(rows, (stamped,), counts=True)
-        prefix, suffix, value = stamped
-        self._stamped_bytes += len(prefix) + STAMP_BYTES + len(suffix) + len(value)
+        self._commit(rows, (stamped,) if stamped is not None else (), counts=True)
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
         self._commit(rows, (), counts=False)
@@ -180,8 +175,6 @@ class PostgresStore(Transactor):
             self._note_config(rows[self._layout.config_row])
         self._loads.written(rows)
         self.commits += 1
-        if stamped:
-            self._stamped_commits += 1
         if not (self._scheduled or self._sending):
             self._scheduled = True
             self._schedule(self._begin_round)
@@ -270,9 +263,8 @@ class PostgresStore(Transactor):
         self._sending = False
         self._rows.settle(reached.sequence)
         self._synced = batch.commits
-        self._sequence = max(self._sequence, reached.sequence)
+        self._newest_stamp, self._stamped_bytes = reached.newest_stamp, reached.stamped_bytes
         self._position = max(self._position, reached.position)
-        self._stamped_commits -= len(batch.stamped)
         told, self._asked = [*self._asked, *batch.waiting], []
         self._begin_round()
         self._call(told)
