@@ -133,10 +133,13 @@ class Conversation:
         if not 0 <= ping.rtt_ms <= MAX_RTT_MS:
             raise InvalidRequest(f"rtt_ms is a number from 0 to {MAX_RTT_MS}, not {ping.rtt_ms}")
         if self._hosting.ping(envoy, ping.rtt_ms):
-            if self._hosting.may_promise():
-                self._session.send(Pong(sent_ms=ping.sent_ms))
+            self._hosting.fence(partial(self._promise, ping))
         else:
             self.reject("expired", expired=True)
+
+    def _promise(self, ping: Ping) -> None:
+        if self._hosting.may_promise():
+            self._session.send(Pong(sent_ms=ping.sent_ms))
 
     def _answer(self, envoy: EnvoyId, message: Response | FromActor) -> None:
         """Not while the datacenter has no lease: another may be home by now, and its actor answers."""
