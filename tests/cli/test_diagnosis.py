@@ -1,6 +1,7 @@
 """What `epoxy doctor` concludes from the statuses of the nodes."""
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.cli.diagnosis import diagnose
 from epoxy.cli.findings import NodeVisit, Severity
@@ -56,3 +57,33 @@ def test_nothing_is_called_ready_that_reaches_no_quorum() -> None:
 def test_the_worst_comes_first() -> None:
     findings = diagnose([visit(replicas=4), NodeVisit(url="http://x:1", status=None, reason="refused")])
     assert [finding.severity for finding in findings][:2] == [Severity.BROKEN, Severity.WARNING]
+
+
+ADDRESSES = ["http://a:1", "http://b:1"]
+
+
+def node_of_two(url: str, own: str = "") -> NodeVisit:
+    told = visit(addresses=ADDRESSES).status
+    assert told is not None
+    return NodeVisit(url=url, status=replace(told, url=own or url))
+
+
+def test_nodes_of_one_datacenter_are_no_twins() -> None:
+    words = [finding.words for finding in diagnose([node_of_two(url) for url in ADDRESSES])]
+    assert not any("two nodes report" in each for each in words)
+
+
+@pytest.mark.parametrize("own", ["http://a:1", "http://elsewhere:1"], ids=["same", "not listed"])
+def test_two_nodes_that_are_not_of_one_datacenter_are_twins(own: str) -> None:
+    found = diagnose([node_of_two("http://a:1"), node_of_two("http://x:1", own)])
+    assert found[0].words == "two nodes report that they are replica 1"
+
+
+def test_a_node_whose_datacenter_is_served_by_another_is_a_warning() -> None:
+    """And broken if none of its datacenter answers."""
+    silent = NodeVisit(url="http://b:1", status=None, reason="connection refused", datacenter="us-east-1")
+    found = {finding.words: finding.severity for finding in diagnose([node_of_two("http://a:1"), silent])}
+    words = "us-east-1 at http://b:1 does not answer: connection refused"
+    assert found[words] is Severity.WARNING
+    found = {finding.words: finding.severity for finding in diagnose([visit(id=2), silent])}
+    assert found[words] is Severity.BROKEN

@@ -121,3 +121,18 @@ def test_the_doctor_is_content(node: FakeNode, capsys: Captured) -> None:
     node.status["peers"] = []
     assert run(["doctor"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "ok      1 of 1 nodes answer and are ready"
+
+
+def test_the_doctor_visits_all_nodes_of_a_datacenter(node: FakeNode, capsys: Captured) -> None:
+    """Those of the node that was named, and those of its peers."""
+    with FakeNode() as sibling, FakeNode() as there, FakeNode() as beside:
+        own = {"url": node.url, "addresses": [node.url, sibling.url]}
+        node.status |= own | {"peers": peers(url=f"{there.url},{beside.url}")}
+        sibling.status = STATUS | own | {"url": sibling.url}
+        other = STATUS | {"id": 2, "datacenter": "eu-west-1", "peers": [], "addresses": [there.url, beside.url]}
+        there.status, beside.status = other | {"url": there.url}, other | {"url": beside.url}
+        assert run(["doctor"]) == 0
+        out = capsys.readouterr().out
+        assert "4 of 4 nodes answer and are ready" in out
+        assert run(["status"]) == 0
+        assert f"pid 4711, one of {node.url}, {sibling.url}" in capsys.readouterr().out

@@ -218,3 +218,29 @@ def test_a_newcomer_that_is_not_there(node: FakeNode, newcomer: str, capsys: Cap
     assert f"the newcomer at {newcomer} does not answer: " in err
     assert "connection refused (unavailable). Start it first" in err
     assert node.orders == []
+
+
+TWO_NODES = "http://10.0.0.4:7800", "http://10.0.0.5:7800"
+
+
+@pytest.mark.parametrize("words", [TWO_NODES, [", ".join(TWO_NODES)]], ids=["repeated", "with commas"])
+def test_a_newcomer_of_several_nodes(node: FakeNode, newcomer: str, words: list[str]) -> None:
+    assert newcomer in TWO_NODES
+    node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}
+    assert run(["members", "add", "4", *words, "--no-wait"]) == 0
+    assert node.orders[0]["add"] == [{"id": 4, "url": ",".join(TWO_NODES), "datacenter": "sa-east-1"}]
+
+
+def test_an_address_that_is_named_twice(node: FakeNode, capsys: Captured) -> None:
+    assert run(["members", "move", "3", "http://a", "http://b", "http://a:80"]) == 2
+    assert "http://a:80 is named twice" in capsys.readouterr().err
+    assert not node.orders
+
+
+def test_all_addresses_of_a_member_are_shown(node: FakeNode, capsys: Captured) -> None:
+    joined = ",".join(TWO_NODES)
+    node.members = [shown(*THREE[:2], row(3) | {"url": joined})]
+    assert run(["members", "list"]) == 0
+    assert ", ".join(TWO_NODES) in capsys.readouterr().out
+    node.verdict = 202, {"wanted": [1, 2, 3], "epoch": 4, "queued": False}
+    assert run(["members", "move", "3", f"{TWO_NODES[0]}/", TWO_NODES[1]]) == 0

@@ -117,7 +117,7 @@ def test_a_node_that_joins_and_one_of_another_cluster_are_refused(place: Path) -
 def test_it_makes_no_member_of_a_cluster_that_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: member 2 of the old cluster answers. A node of the new cluster itself may."""
     cluster = json.loads(run("--dry-run", "--json").stdout)["cluster"]
-    monkeypatch.setattr(module, "running_cluster", lambda _, member: "" if member.id == 2 else None)
+    monkeypatch.setattr(module, "running_cluster", lambda _, replica, _url: "" if replica == 2 else None)
     refused = run()
     assert refused.exit_code == EXIT_CONFIG
     assert (
@@ -135,7 +135,7 @@ def test_a_member_that_does_not_answer_is_no_obstacle(tmp_path: Path, monkeypatc
     (tmp_path / "secret").write_text("0123456789abcdef")
     (tmp_path / "epoxy.toml").write_text(FILE.replace("http://10.0.0.1:7800", "http://127.0.0.1:1"))
     settings = load(tmp_path / "epoxy.toml")
-    assert module.running_cluster(settings, settings.cluster.members[0]) is None
+    assert module.running_cluster(settings, 1, settings.cluster.members[0].url) is None
 
 
 def test_a_node_there_that_is_not_of_this_cluster_is_an_obstacle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -332,3 +332,11 @@ def test_addresses_that_are_none(url: str) -> None:
 def test_no_address_at_all() -> None:
     with pytest.raises(InvalidRequest, match="needs 1 to 64 addresses"):
         Client()
+
+
+def test_the_addresses_of_a_member_are_those_of_all_its_nodes() -> None:
+    """As nodes tell them: in one text, with commas between them."""
+    fleet = fleet_of(["http://a:7800,http://b:7800", ["http://c:7800", "http://a:7800"]])
+    assert [node.url for node in fleet.nodes] == ["http://a:7800", "http://b:7800", "http://c:7800"]
+    with pytest.raises(InvalidRequest):
+        fleet_of(["http://a:7800,"])

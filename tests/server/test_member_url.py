@@ -131,3 +131,12 @@ def test_a_member_that_is_alone_writes_down_where_it_is_as_soon_as_it_can() -> N
     for where in (config(HERE, n=1), config(ELSEWHERE, n=3)):
         move_alone(admin, settings_of(1), where, clock)  # type: ignore[arg-type]
     assert len(admin.asked) == 2
+
+
+def test_a_node_is_at_one_of_the_addresses_of_its_member() -> None:
+    others = Others()
+    check(config(f"{ELSEWHERE},{HERE}"), others)
+    assert not others.asked
+    with pytest.raises(ConfigError, match="its data directory belongs to the member at"):
+        check(config(f"{ELSEWHERE},http://production-2:7800"), Others())
+    check(config(ELSEWHERE), Others(seen(f"{ELSEWHERE},{HERE}")))

@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from epoxy.api.http.router import Api
+from epoxy.api.metrics import Metrics
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
 from epoxy.model.incarnation import Greeting, Incarnation, Sighting
 from epoxy.model.members import MemberReply, MemberStatus, StatusRead
 from epoxy.model.messages import ConfigOk, Failed, Read, ReadOk, Reply, Request, StaleEpoch, UpdateConfig
 from epoxy.node.service import Node
-from epoxy.server.peer_router import PeerRouter
+from epoxy.server.peer_router import PeerRouter, not_gateway_routes
 from epoxy.store.memory import MemoryStore
+from epoxy.transport.limits import GATEWAY_PATHS
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link
+from tests.api.http.http_bench import FakeNode, ask
 from tests.node.bench import HandClock
 from tests.node.service_bench import HandLinks, settings_of
 from tests.protocol.keys.harness import FixedDice
@@ -191,3 +195,12 @@ def test_the_status_has_this_start_and_what_is_remembered_of_others(world: World
     start = world.node.status().start
     assert start is not None
     assert start.state == "refused"
+
+
+def test_a_node_that_is_not_the_gateway_says_so_at_all_addresses_of_peers() -> None:
+    api = Api(FakeNode(), Metrics(), more=not_gateway_routes())
+    methods = {each.path: each.method for each in not_gateway_routes()}
+    assert methods.keys() == {path.decode() for path in GATEWAY_PATHS}
+    for path, method in methods.items():
+        answer = ask(api, method, path, b"" if method == "POST" else None)
+        assert (answer.status, answer.json()["error"]["code"]) == (421, "not_gateway")

@@ -12,6 +12,7 @@ from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name,
 from epoxy.client.auth_calls import GrantInfo
 from epoxy.client.results import Status
 from epoxy.model.api_actors import HomelessPage
+from epoxy.model.node_urls import first_twice, is_one_of
 
 LOW_FAST_SHARE = 0.8
 """Writes without contention are always fast. If more than every fifth was slow, writers contend for the same keys, or
@@ -50,15 +51,17 @@ def diagnose(
 
 
 def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]:
-    """Nodes that do not answer or are not ready. `availability` judges whether the cluster works without them, and
-    `arrivals` the newcomers that are expected."""
+    """Nodes that do not answer or are not ready: a warning, if another node of the datacenter is. `availability` judges
+    whether the cluster works without them, and `arrivals` the newcomers that are expected."""
     statuses = [visit.status for visit in visits if visit.status is not None]
     newest = max((status.epoch for status in statuses), default=0)
+    served = [",".join(status.addresses) for status in statuses if status.ready]
     for visit in visits:
         if visit.refused or visit.is_for_peers:
             continue
         if visit.status is None:
-            yield broken(f"{visit.place} does not answer: {visit.reason}", cure(visit.reason, CAUSES_HERE, ABSENT))
+            finding = warning if any(is_one_of(visit.url, addresses) for addresses in served) else broken
+            yield finding(f"{visit.place} does not answer: {visit.reason}", cure(visit.reason, CAUSES_HERE, ABSENT))
         elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):
             yield unready(visit.status, newest)
     if unasked := [visit.place for visit in visits if visit.is_for_peers]:
@@ -70,9 +73,17 @@ def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]
 
 
 def twins(statuses: list[Status]) -> Iterator[Finding]:
-    ids = [status.id for status in statuses]
-    for twice in sorted({i for i in ids if ids.count(i) > 1}):
-        yield broken(f"two nodes report that they are replica {twice}", "Two nodes with one id lose writes. Stop one.")
+    for replica in sorted({status.id for status in statuses}):
+        nodes = [status for status in statuses if status.id == replica]
+        if len(nodes) > 1 and not are_one_datacenter(nodes):
+            words = f"two nodes report that they are replica {replica}"
+            yield broken(words, "Two nodes with one id lose writes. Stop one.")
+
+
+def are_one_datacenter(nodes: list[Status]) -> bool:
+    """Nodes that share a store have one id, and each an address of its own among those that the members know."""
+    listed = all(is_one_of(node.url, ",".join(node.addresses)) for node in nodes)
+    return listed and first_twice(node.url for node in nodes) is None
 
 
 def clusters(statuses: list[Status]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from epoxy.client.http1 import parse_url
 from epoxy.client.results import Status
+from epoxy.model.node_urls import split_urls
 
 
 class Severity(enum.Enum):
@@ -56,7 +57,11 @@ def name(status: Status) -> str:
 
 
 def is_local(url: str | None) -> bool:
-    host = parse_url(url).host if url is not None else "localhost"
+    """Whether all addresses of a member are on its own machine."""
+    return all(is_local_host(parse_url(each).host) for each in split_urls(url or ""))
+
+
+def is_local_host(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

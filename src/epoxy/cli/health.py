@@ -15,6 +15,7 @@ from epoxy.client.auth_calls import GrantInfo
 from epoxy.model.api import PeerStatus
 from epoxy.model.api_actors import HomelessPage
 from epoxy.model.errors import AccessRefused, ClientError, EpoxyError, InvalidRequest
+from epoxy.model.node_urls import same_url, split_urls
 from epoxy.node.process.secret_files import is_open_to_others
 
 VISIT_S = 3.0
@@ -47,7 +48,8 @@ def is_available(told: Status) -> bool:
 
 def tell_status(told: Status) -> None:
     click.secho(headline(told), fg="green" if is_available(told) else "red", bold=True)
-    output.row("this node", f"{told.datacenter}, replica {told.id}, pid {told.pid}")
+    among = f", one of {', '.join(told.addresses)}" if len(told.addresses) > 1 else ""
+    output.row("this node", f"{told.datacenter}, replica {told.id}, pid {told.pid}{among}")
     output.row("configuration", f"epoch {told.epoch}{sizes(told)}")
     if told.joint:
         output.row("a change", "old and new members decide together now; `epoxy members list` shows more")
@@ -188,14 +190,23 @@ def broken(findings: list[Finding]) -> bool:
 
 
 def visit_all(urls: list[str]) -> list[NodeVisit]:
-    """The named nodes, then the peers they report."""
+    """The named nodes, then the other nodes of their datacenters, and those of the peers they report."""
     visits = {url: visit(url) for url in urls}
-    peers = [peer for seen in visits.values() if seen.status is not None for peer in seen.status.peers]
-    known = {seen.status.id for seen in visits.values() if seen.status is not None}
-    for peer in peers:
-        if peer.id not in known and peer.url is not None and peer.url not in visits:
-            visits[peer.url] = visit(peer.url, peer.datacenter)
+    statuses = [seen.status for seen in visits.values() if seen.status is not None]
+    known = {status.id for status in statuses}
+    places = [(url, status.datacenter) for status in statuses for url in others_of(status, statuses)]
+    for peer in [peer for status in statuses for peer in status.peers if peer.id not in known]:
+        places += [(url, peer.datacenter) for url in split_urls(peer.url or "")]
+    for url, datacenter in places:
+        if url not in visits:
+            visits[url] = visit(url, datacenter)
     return list(visits.values())
+
+
+def others_of(status: Status, visited: list[Status]) -> list[str]:
+    """The addresses of other nodes of its datacenter, without those that were visited, perhaps at another address."""
+    there = [each.url for each in visited if each.id == status.id and each.url]
+    return [url for url in status.addresses if not any(same_url(url, own) for own in there)] if there else []
 
 
 def visit(url: str, datacenter: str = "") -> NodeVisit:

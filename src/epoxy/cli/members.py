@@ -12,7 +12,7 @@ from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
 from epoxy.client import Client
 from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer, NodeProbe
 from epoxy.model.errors import Unavailable
-from epoxy.node.process.sections import same_url
+from epoxy.model.node_urls import BadUrls, is_one_of, join_urls, split_urls
 from epoxy.store.embedded.datadir import cluster_name
 
 LOOK_S = 0.3
@@ -36,7 +36,16 @@ def members() -> None:
       epoxy members remove 2
       epoxy members add 5 http://10.0.2.1:7800 --replace 2
       epoxy members move 3 http://10.0.3.9:7800
+      epoxy members move 3 http://10.0.3.1:7800,http://10.0.3.2:7800
     """
+
+
+def joined(given: Sequence[str]) -> str:
+    """The addresses of one member, each an argument of its own or with commas between them, as one text."""
+    try:
+        return join_urls([url.strip() for each in given for url in each.split(",")])
+    except BadUrls as bad:
+        raise click.BadParameter(str(bad)) from None
 
 
 wait_option = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the change is done.")
@@ -51,6 +60,9 @@ wait_for_option = click.option(
 )
 force_option = click.option(
     "--force", is_flag=True, help="Even if too few of the remaining members can be reached now."
+)
+addresses_argument = click.argument(
+    "address", metavar="URL...", nargs=-1, required=True, callback=lambda _context, _parameter, given: joined(given)
 )
 id_argument = click.argument("member_id", metavar="ID", type=click.IntRange(1, 2**32 - 1))
 
@@ -70,8 +82,11 @@ def list_members(call: target.NodeCall) -> None:
         output.emit_json(seen)
         return
     click.echo(headline(seen))
-    rows = [(str(row.id), row.datacenter, row.status, row.url, condition(seen, row)) for row in seen.replicas]
-    output.table(("replica", "datacenter", "status", "address", "state"), rows)
+    output.table(("replica", "datacenter", "status", "address", "state"), [cells(seen, row) for row in seen.replicas])
+
+
+def cells(seen: Members, row: MemberRow) -> tuple[str, ...]:
+    return str(row.id), row.datacenter, row.status, ", ".join(split_urls(row.url)), condition(seen, row)
 
 
 def headline(seen: Members) -> str:
@@ -99,7 +114,7 @@ def condition(seen: Members, row: MemberRow) -> str:
 
 @members.command(short_help="Add a datacenter whose node runs already.")
 @id_argument
-@click.argument("address", metavar="URL")
+@addresses_argument
 @click.option("--replace", "gone", type=int, multiple=True, metavar="ID", help="Remove this member in the same change.")
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="First have a member ask the node at URL for its id."
@@ -111,7 +126,7 @@ def condition(seen: Members, row: MemberRow) -> str:
 @target.json_option
 def add(member_id: int, address: str, gone: tuple[int, ...], check: bool, force: bool, **given: Any) -> None:
     """Make the node at URL a member, under ID. The node must be running, with that id and `join = true` in its
-    epoxy.toml. URL is the address at which the other members reach it.
+    epoxy.toml. URL is the address at which the other members reach it; a datacenter of several nodes has one for each.
 
     It copies what the others hold, then it votes. Clients are served meanwhile. Interrupting this command does not
     interrupt the change.
@@ -126,6 +141,7 @@ def add(member_id: int, address: str, gone: tuple[int, ...], check: bool, force:
     Examples:
       epoxy members add 4 http://10.0.4.1:7800
       epoxy members add 5 http://10.0.2.1:7800 --replace 2
+      epoxy members add 6 http://10.0.6.1:7800,http://10.0.6.2:7800
     """
     datacenter = ""
     if check:
@@ -157,14 +173,15 @@ def remove(member_ids: tuple[int, ...], force: bool, **given: Any) -> None:
 
 @members.command(short_help="Tell the others the new address of a datacenter.")
 @id_argument
-@click.argument("address", metavar="URL")
+@addresses_argument
 @force_option
 @wait_option
 @wait_for_option
 @target.url_option
 @target.json_option
 def move(member_id: int, address: str, force: bool, **given: Any) -> None:
-    """Have the other members reach member ID at URL from now on. It keeps its disk and its id.
+    """Have the other members reach member ID at URL from now on. It keeps its disk and its id. Name all nodes of a
+    datacenter that has several, also to add or to leave out one of them.
 
     Ask a running member, before the moved node is started at its new address or after it refused to start there. In the
     file of the moved node, node.advertise_url is the new URL. From now on until it runs there it counts as
@@ -196,10 +213,10 @@ def introduced(member_id: int, address: str, call: target.NodeCall) -> NodeProbe
 
 
 def check_newcomer(member_id: int, address: str, probe: NodeProbe) -> None:
-    if probe.url and not same_url(probe.url, address):
+    if probe.url and not is_one_of(probe.url, address):
         raise click.UsageError(
             f"by its own file replica {member_id} is at {probe.url}: add it there, or write "
-            f'advertise_url = "{address}" into [node] of its file and start it again'
+            f'advertise_url = "{split_urls(address)[0]}" into [node] of its file and start it again'
         )
     if probe.state not in ("new", "removed", "joining", "learning"):
         raise click.UsageError(
@@ -257,7 +274,7 @@ def unfinished(last: Members | None, wanted: tuple[int, ...]) -> str:
 
 def told(wanted: Sequence[int], moved: Sequence[MovedMember], *, queued: bool) -> str:
     first = " Another change is under way, and is finished or undone first." if queued else ""
-    places = "".join(f" {each.id} will be at {each.url}." for each in moved)
+    places = "".join(f" {each.id} will be at {' and '.join(split_urls(each.url))}." for each in moved)
     return f"Written down: the members will be {', '.join(map(str, wanted))}.{places}{first}"
 
 

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from epoxy.model.api import MemberRow, Members, MovedMember
+from epoxy.model.node_urls import split_urls
 
 WINDOW_S = 10.0
 """The rate is measured over this window: the first pages are small, and load comes and goes."""
@@ -41,9 +42,9 @@ def seconds(amount: float) -> str:
 
 
 def is_done(seen: Members, wanted: tuple[int, ...], moved: Sequence[MovedMember] = ()) -> bool:
-    """Addresses are compared as the API spells them: without a slash at the end."""
+    """Addresses are compared as the API spells them: without slashes at their ends."""
     urls = {row.id: row.url for row in seen.replicas}
-    there = all(urls.get(each.id) == each.url.rstrip("/") for each in moved)
+    there = all(urls.get(each.id) == ",".join(url.rstrip("/") for url in split_urls(each.url)) for each in moved)
     return there and bool(seen.settled) and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
 
 

@@ -14,7 +14,7 @@ from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import BackupError, ConfigError, EpoxyError, StoreFailed, Unavailable
-from epoxy.node.process.config import MemberSetting, Settings, load
+from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.node.process.secret_files import read_secret
 from epoxy.server.certificates import Certificates
@@ -122,25 +122,25 @@ def check_settings(settings: Settings, plan: RestorePlan) -> None:
             f"cluster.id is {settings.cluster.id}, but this file makes cluster {plan.cluster} of these members; "
             "remove the setting, or restore from the file, and with the members and options, of the other nodes"
         )
-    for member in settings.cluster.members:
-        cluster = running_cluster(settings, member)
+    for replica, url in [(member.id, url) for member in settings.cluster.members for url in member.urls]:
+        cluster = running_cluster(settings, replica, url)
         if cluster not in (None, plan.cluster):
             raise ConfigError(
-                f"a node of another cluster runs at {member.url}, the address of member {member.id}: it belongs to "
+                f"a node of another cluster runs at {url}, the address of member {replica}: it belongs to "
                 f"{cluster_name(cluster or '')}. A single member is not restored but replaced, with `epoxy "
                 "members add NEW-ID URL --replace ID`. For a new cluster stop all nodes of the old one, or give it "
                 "other addresses"
             )
 
 
-def running_cluster(settings: Settings, member: MemberSetting) -> str | None:
+def running_cluster(settings: Settings, replica: int, url: str) -> str | None:
     """Of the node that answers there, to a request that is signed with this cluster's secret."""
     tls = Certificates(settings).for_dialing
     try:
-        return asyncio.run(ask(member.url, member.id, read_secret(settings), tls, PROBE_S)).cluster
+        return asyncio.run(ask(url, replica, read_secret(settings), tls, PROBE_S)).cluster
     except ProbeRefused as refused:
         raise ConfigError(
-            f"another node runs at {member.url}, the address of member {member.id}: {refused}. "
+            f"another node runs at {url}, the address of member {replica}: {refused}. "
             "Stop it, or give the new cluster other addresses"
         ) from refused
     except Unavailable:

@@ -38,7 +38,7 @@ COOLDOWN_S = 1.0
 short enough that it is soon used again when it is back."""
 
 MAX_NODES = 64
-"""Far more datacenters than there are in any cluster."""
+"""The nodes of four datacenters of the most nodes, or of 64 with one: a client needs those near it."""
 
 
 class NotSent(Struct, frozen=True):
@@ -89,8 +89,9 @@ class Fleet:
 
 
 def fleet_of(urls: Iterable[str | Iterable[str]], token: BearerToken = NO_TOKEN) -> Fleet:
+    """A text may be the addresses of a member, as nodes tell them: of all its nodes, with commas between them."""
     flat = [url for given in urls for url in ([given] if isinstance(given, str) else given)]
-    nodes = tuple(dict.fromkeys(parse_url(url) for url in flat))
+    nodes = tuple(dict.fromkeys(parse_url(each) for url in flat for each in url.split(",")))
     if not 1 <= len(nodes) <= MAX_NODES:
         raise InvalidRequest(f"a client needs 1 to {MAX_NODES} addresses of nodes, not {len(nodes)}")
     return Fleet(nodes, token)

@@ -82,7 +82,6 @@ class NodeDial(Dial):
     def __init__(
         self,
         drained: Callable[[], None],
-        netloc: bytes,
         identity: Identity,
         header: SignedHeader,
         clock: Clock,
@@ -90,7 +89,6 @@ class NodeDial(Dial):
     ) -> None:
         """`dials`: where it is while it is open."""
         super().__init__(drained)
-        self._netloc = netloc
         self._identity = identity
         self._header = header
         self._clock = clock
@@ -147,7 +145,7 @@ class NodeDial(Dial):
         signature, self._mac = auth.sign(self._signing_key.secret, self._header, NODES_PATH, b"")
         self._transport.write(
             b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n"
-            % (NODES_PATH, self._netloc, signature, PROTOCOL)
+            % (NODES_PATH, self.host, signature, PROTOCOL)
         )
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

@@ -133,7 +133,7 @@ class NodeLink:
 
     def _make_dial(self, identity: Identity, context: LinkContext, drained: Callable[[], None]) -> NodeDial:
         header = identity.header(FIRST_NODE + self.session, context.dice.nonce())
-        return NodeDial(drained, self._connections.netloc, identity, header, context.clock, self._dials)
+        return NodeDial(drained, identity, header, context.clock, self._dials)
 
     def _flush(self) -> None:
         self._flush_is_next = False

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from epoxy.model.actors import MAX_NAME_BYTES
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.messages import Inspected
+from epoxy.model.node_urls import MAX_NODE_URLS
 from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS
 from epoxy.model.writes import Path, Source
 
@@ -272,8 +273,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     `scrub_ended_at`: when all rows had been read and checked, in seconds since 1970.
     `clock_s`: seconds since 1970, by this node's clock. `invariant_violations`: seen by this process; not 0 means that
     data may be wrong. `flow_failures`: exceptions that only a bug explains. `compiled`: whether the hot
-    modules are (decision 0015). `url`: where others reach it, by its own file. `auth`: "tokens", or "open": every
-    client may do everything; `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
+    modules are (decision 0015). `url`: where others reach it, by its own file; `addresses`: of all nodes of its
+    datacenter, by the configuration in force. `auth`: "tokens", or "open": every client may do everything;
+    `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
     `access_version`: of the table of grants in force; `access_age_s`: since it was last confirmed by a quorum.
     `readable_secrets`: files of secrets and keys, each after its setting, that other users of the machine can read.
     `certificates`: when those of [tls] end, in seconds since 1970, by the name of the setting. `secrets`: fingerprints
@@ -319,6 +321,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     flow_failures: int = 0
     compiled: bool = False
     url: str = ""
+    addresses: list[str] = []
     start: StoreStart | None = None
     auth: str = ""
     open_listeners: list[str] = []
@@ -346,7 +349,9 @@ IPV6 = "|".join(
 )
 """In full, or with `::` for some groups of zeros."""
 
-NodeUrl = Annotated[str, documented(pattern=f"^https?://({HOST_NAME}|\\[({IPV6})\\])(:{PORT})?$")]
+NODE_URL = f"https?://({HOST_NAME}|\\[({IPV6})\\])(:{PORT})?"
+NodeUrls = Annotated[str, documented(pattern=f"^{NODE_URL}(,{NODE_URL}){{0,{MAX_NODE_URLS - 1}}}$")]
+"""The addresses of a member, one for each node of its datacenter, with commas between them."""
 
 
 class QuorumSizes(Struct, frozen=True, kw_only=True):
@@ -366,7 +371,8 @@ class MemberProgress(Struct, frozen=True, kw_only=True):
 
 
 class MemberRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`status`: joining, learning, active or leaving. `progress` comes with progress=true."""
+    """`status`: joining, learning, active or leaving. `url`: of each node of its datacenter, with commas between them.
+    `progress` comes with progress=true."""
 
     id: Count
     status: str
@@ -431,7 +437,7 @@ class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A node to be added: it runs, and waits for this."""
 
     id: ReplicaId
-    url: NodeUrl
+    url: NodeUrls
     datacenter: Annotated[str, documented(maxLength=63)] = ""
 
 
@@ -451,7 +457,7 @@ class MovedMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A member that others reach at another address from now on."""
 
     id: ReplicaId
-    url: NodeUrl
+    url: NodeUrls
 
 
 class MembersOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from epoxy.model.node_urls import split_urls
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy, Quorums, quorums
 
 CONFIG_KEY = b"\xff/config"
@@ -29,13 +30,17 @@ class ReplicaStatus(enum.Enum):
 
 class ReplicaInfo(Struct, frozen=True, kw_only=True):
     """`identity` is that of its store, 0 until it is recorded: a replica that lost its disk must not come back under
-    its old id."""
+    its old id. `url`: its addresses, with commas between them (`node_urls`)."""
 
     id: int
     status: ReplicaStatus = ReplicaStatus.ACTIVE
     url: str = ""
     identity: int = 0
     datacenter: str = ""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return split_urls(self.url)
 
 
 class Side(Struct, frozen=True):

@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from epoxy.model.instances import InstanceId, OrderedCommit
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
+from epoxy.model.node_urls import split_urls
 from epoxy.model.records import ChangelogEntry
 
 NO_STAMP = bytes(10)
@@ -31,9 +32,15 @@ DIGEST_BYTES = 16
 
 
 class Member(Struct, frozen=True, kw_only=True):
+    """`url`: as `ReplicaInfo` has it."""
+
     id: int
     url: str = ""
     datacenter: str = ""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return split_urls(self.url)
 
 
 class ChangeRequest(Struct, frozen=True, kw_only=True):

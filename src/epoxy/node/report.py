@@ -77,6 +77,7 @@ def report_of(node: "Node") -> NodeReport:
         flow_failures=sum(node.failures.count.values()),
         compiled=__compiled__,
         url=node.settings.node.advertise_url,
+        addresses=list(me.urls) if (me := config.info(node.me)) is not None else [],
         start=start_of(node),
         certificates=dict(credentials.certificate_ends),
         secrets=list(credentials.secrets),

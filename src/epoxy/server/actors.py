@@ -68,7 +68,7 @@ class ActorSystem:
         self.max_envoys = MAX_ENVOYS
         observer = PlacementMetrics()
         metrics.include(observer)
-        self._relay = LinkRelay(self._url_of, link, tls, identity, dice, clock)
+        self._relay = LinkRelay(self._urls_of, link, tls, identity, dice, clock)
         self._placement = Placement(store, config, clock, dice, int(time.time() * 1000), observer, owner=node.me)
         self._placement.warn = LOGGER.warning
         here = node.settings.node.datacenter
@@ -162,8 +162,8 @@ class ActorSystem:
         rtt_ms = self._node.links.rtt_ms(label) if self._node.links.reachable(label) else None
         return rtt_ms if rtt_ms is not None else inf
 
-    def _url_of(self, label: int) -> str | None:
-        return next((info.url for info in self._node.replica.config.replicas if info.id == label), None)
+    def _urls_of(self, label: int) -> tuple[str, ...] | None:
+        return next((info.urls for info in self._node.replica.config.replicas if info.id == label), None)
 
 
 class LeaseKeys:

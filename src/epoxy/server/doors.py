@@ -74,5 +74,5 @@ class Doors:
         """The host names of this node: by its settings, by this machine, and by the configuration in force."""
         node, info = self._settings.node, self._node.replica.config.info(self._settings.node.id)
         yield from (*node.allowed_hosts, *(address.host for address in node.listeners.values()), socket.gethostname())
-        for url in (node.advertise_url, info.url if info is not None else ""):
+        for url in (node.advertise_url, *(info.urls if info is not None else ())):
             yield urlsplit(url).hostname or ""

@@ -12,10 +12,10 @@ from epoxy.model.api import Members
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError, EpoxyError
 from epoxy.model.members import Member
+from epoxy.model.node_urls import is_one_of
 from epoxy.model.writes import ConsensusFailed, Refused
 from epoxy.node.members.members_admin import MembersAdmin, Verdict
 from epoxy.node.process.config import Settings
-from epoxy.node.process.sections import same_url
 from epoxy.ports import Clock
 from epoxy.protocol.members.change_request import Amendment
 
@@ -27,13 +27,13 @@ ReadMembers = Callable[[ReplicaInfo], Awaitable[Members]]
 
 
 async def check_member_url(settings: Settings, config: ClusterConfig, identity: int, read: ReadMembers) -> None:
-    """ConfigError: the file has another URL for this node than the configuration in force, and no other member says
-    that it has moved there. `identity`: of this node's store.
+    """ConfigError: the URL that the file has for this node is none of the member's in the configuration in force, and
+    no other member says that it has moved there. `identity`: of this node's store.
 
     A cluster of one member is let through, because there is no other that it could vote with.
     """
     here, info = settings.node.advertise_url, config.info(settings.node.id)
-    if info is None or not info.url or same_url(info.url, here) or len(config.replica_ids) == 1:
+    if info is None or not info.url or is_one_of(here, info.url) or len(config.replica_ids) == 1:
         return
     others = [other for other in config.replicas if other.id != info.id]
     if not await has_moved(info.id, here, identity, config.epoch, others, read):
@@ -56,13 +56,13 @@ async def has_moved(
 
 
 def lists(members: Members, me: int, url: str, identity: int) -> bool:
-    return any(row.id == me and row.identity == identity and same_url(row.url, url) for row in members.replicas)
+    return any(row.id == me and row.identity == identity and is_one_of(url, row.url) for row in members.replicas)
 
 
 def move_alone(admin: MembersAdmin, settings: Settings, config: ClusterConfig, clock: Clock) -> None:
     """The only member of a cluster writes down its new URL itself, for those that are added later."""
     here, info = settings.node.advertise_url, config.info(settings.node.id)
-    if info is None or len(config.replica_ids) != 1 or same_url(info.url, here):
+    if info is None or len(config.replica_ids) != 1 or is_one_of(here, info.url):
         return
 
     def answered(verdict: Verdict) -> None:

@@ -9,11 +9,20 @@ from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Failed, Reply, Request, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.node.service import Node
-from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
+from epoxy.transport.limits import (
+    CHANGELOG_READ_PATH,
+    GATEWAY_PATHS,
+    MEMBER_PATH,
+    MESSAGE_PATH,
+    PROBE_PATH,
+    RELAY_PATH,
+    STREAM_PATH,
+)
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.keyring import Keyring
 from epoxy.transport.peers.member_rpc import MemberRpcClient, MemberRpcEndpoint
+from epoxy.transport.peers.not_gateway import refuse_peer
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import Handle, PeerEndpoint, Peers
 from epoxy.transport.wan import aws
@@ -26,6 +35,12 @@ UNLINK_DELAY_S = 5.0
 the configuration as the answer to its next request."""
 
 UNCONFIRMED = Failed(reason="not enough of the others have confirmed this store since it started")
+
+
+def not_gateway_routes() -> list[Route]:
+    """What a node that is not the gateway of its datacenter serves at the addresses of peers: a word that it is not."""
+    methods = {STREAM_PATH: "GET", PROBE_PATH: "GET", RELAY_PATH: "GET"}
+    return [signed_route(methods.get(path, "POST"), path, refuse_peer, Access.PEER) for path in sorted(GATEWAY_PATHS)]
 
 
 class PeerRouter:

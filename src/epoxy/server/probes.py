@@ -10,10 +10,11 @@ from epoxy.model.access import Access
 from epoxy.model.api import Members, NodeProbe
 from epoxy.model.cluster import ReplicaInfo
 from epoxy.model.errors import CodecError, Unavailable
+from epoxy.model.node_urls import split_urls
 from epoxy.node.service import Node
 from epoxy.transport.limits import PROBE_PATH
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.probe import ProbeEndpoint, probe
+from epoxy.transport.peers.probe import ProbeEndpoint, probe_any
 from epoxy.transport.tls import ContextOf
 
 PROBE_S = 3.0
@@ -53,7 +54,8 @@ class Probes:
 
 
 async def ask(url: str, replica: int, secret: bytes, tls: ContextOf | None, timeout_s: float = PROBE_S) -> NodeProbe:
-    body = await probe(url, replica, secret, tls() if tls is not None else None, timeout_s)
+    """`url`: of a member, as `ReplicaInfo` has it."""
+    body = await probe_any(split_urls(url), replica, secret, tls() if tls is not None else None, timeout_s)
     try:
         return json_text.decode(decoder, body)
     except CodecError as error:

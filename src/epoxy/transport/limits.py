@@ -25,6 +25,8 @@ LINKS_PATH = b"/v2/admin/links"
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
 SIGNED_PATHS = frozenset((RELAY_PATH, *PEER_PATHS, STREAM_PATH, NODES_PATH, PROBE_PATH))
 """Addresses that only peers use, with signed requests."""
+GATEWAY_PATHS = SIGNED_PATHS - {NODES_PATH}
+"""Those of other datacenters: of several nodes, the gateway alone serves them."""
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import BadFrame
 from epoxy.transport.peers.keyring import keyring_of
 from epoxy.transport.peers.link_context import Identity
+from epoxy.transport.peers.not_gateway import refuse_peer
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link
@@ -96,7 +97,7 @@ async def relay_to(handler: Callable[[Exchange], None], link: Link | None = None
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     identity = Identity(SENDER, keyring_of(SECRET), lambda: 1, OpenGate(2))
     clock = LoopClock(asyncio.get_running_loop())
-    made = LinkRelay(lambda _label: url, link or Link(clock), None, identity, SystemDice(), clock)
+    made = LinkRelay(lambda _label: (url,), link or Link(clock), None, identity, SystemDice(), clock)
     try:
         yield made
     finally:
@@ -260,5 +261,61 @@ def test_a_question_that_waits_for_a_connection_is_withdrawn_unsent() -> None:
             while not told:
                 await asyncio.sleep(0.001)
             assert (told, owner.asked, later()) == ([Missing()], [QUESTION], False)
+
+    run(story())
+
+
+def test_the_gateway_is_asked_wherever_it_is() -> None:
+    async def story() -> None:
+        owner, asked = Owner(FakeNode()), [0, 0]
+
+        def shard(exchange: Exchange) -> None:
+            asked[0] += 1
+            refuse_peer(exchange)
+
+        def gateway(exchange: Exchange) -> None:
+            asked[1] += 1
+            owner.api(exchange)
+
+        servers = [await serve_http(handler, "127.0.0.1", 0) for handler in (shard, gateway)]
+        urls = tuple([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers])
+        identity, clock = (
+            Identity(SENDER, keyring_of(SECRET), lambda: 1, OpenGate(2)),
+            LoopClock(asyncio.get_running_loop()),
+        )
+        nowhere = "http://127.0.0.1:1"
+        made = LinkRelay(lambda _label: (nowhere, *urls), Link(clock), None, identity, SystemDice(), clock)
+        assert await verdict(made) == Missing()
+        assert asked == [1, 1]
+        owner.endpoint.close()
+        while made._dials:
+            await asyncio.sleep(0.001)
+        assert not made._ways
+        assert await verdict(made) == Missing()
+        assert asked == [1, 2], "the address that accepted last is dialled first"
+        servers[1].close()
+        owner.endpoint.close()
+        while made._dials:
+            await asyncio.sleep(0.001)
+        refused = await verdict(made)
+        assert isinstance(refused, OwnerUnavailable)
+        assert all(url in refused.reason for url in urls)
+        assert not made._ways
+        made.close()
+        servers[0].close()
+
+    run(story())
+
+
+def test_a_datacenter_without_an_address() -> None:
+    async def story() -> None:
+        identity, clock = (
+            Identity(SENDER, keyring_of(SECRET), lambda: 1, OpenGate(2)),
+            LoopClock(asyncio.get_running_loop()),
+        )
+        made = LinkRelay(lambda _label: (), Link(clock), None, identity, SystemDice(), clock)
+        refused = await verdict(made)
+        assert isinstance(refused, OwnerUnavailable)
+        assert refused.reason.endswith("it has no address")
 
     run(story())

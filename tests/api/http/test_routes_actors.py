@@ -22,6 +22,7 @@ from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Worker, WorkerRefused
 from epoxy.model.actors import ActorName
+from epoxy.model.cluster import ReplicaInfo
 from epoxy.model.errors import Unavailable
 from epoxy.model.exchanges import RequestHead
 from epoxy.model.writes import ConsensusFailed
@@ -77,7 +78,7 @@ async def places(count: int = 1) -> AsyncIterator[list[Place]]:
         place.system.start()
         servers.append(server)
     for place in made:
-        place.replica.config.replicas = [SimpleNamespace(id=other.me, url=other.url) for other in made]
+        place.replica.config.replicas = [ReplicaInfo(id=other.me, url=other.url) for other in made]
     try:
         yield made
     finally:
@@ -396,7 +397,7 @@ def test_an_owner_that_is_no_member_or_does_not_answer() -> None:
             here.replica.config.replicas = []
             with pytest.raises(EpoxyError, match="is no member of this cluster"):
                 await near.actors.get_or_create("room", "x")
-            here.replica.config.replicas = [SimpleNamespace(id=2, url="http://127.0.0.1:1")]
+            here.replica.config.replicas = [ReplicaInfo(id=2, url="http://127.0.0.1:1")]
             with pytest.raises(EpoxyError, match="cannot be reached"):
                 await near.actors.get(Which(name="room", key="x"))
             here.replica.config.replicas = members

@@ -122,6 +122,11 @@ def test_a_member_is_moved(fake: FakeApi) -> None:
     assert fake.roster.given == [Amendment(move=(Member(id=2, url="http://10.0.0.9:7800"),))]
 
 
+def test_a_member_of_several_nodes(fake: FakeApi) -> None:
+    assert fake.order(move=[{"id": 2, "url": "http://a:7800/,http://b:7800"}]).status == 202
+    assert fake.roster.given == [Amendment(move=(Member(id=2, url="http://a:7800,http://b:7800"),))]
+
+
 @pytest.mark.parametrize(
     ("order", "words"),
     [
@@ -132,6 +137,9 @@ def test_a_member_is_moved(fake: FakeApi) -> None:
         ({"add": [{"id": 4}]}, "no order to add, remove and move members"),
         ({"add": [{"id": 4, "url": "10.0.0.4:7800"}]}, "is no address of a node"),
         ({"move": [{"id": 2, "url": "10.0.0.4:7800"}]}, "is no address of a node"),
+        ({"move": [{"id": 2, "url": "http://a,"}]}, "is no address of a node"),
+        ({"move": [{"id": 2, "url": "http://a,http://a:80"}]}, "http://a:80 is named twice"),
+        ({"move": [{"id": 2, "url": ",".join(f"http://{n}" for n in range(17))}]}, "1 to 16 addresses, not 17"),
         ({"move": [{"id": 0, "url": "http://a"}]}, "the id of a replica is a number"),
         ({"move": [{"id": 2, "url": "http://a", "datacenter": "d"}]}, "no order to add, remove and move members"),
         ({"add": [{"id": 4, "url": "http://a", "datacenter": "d" * 256}]}, "at most 255 bytes"),

@@ -621,3 +621,47 @@ def test_a_manual_with_a_fault_is_seen(old: str, new: str, name: str) -> None:
     text = MANUAL.read_text("utf-8")
     assert old in text
     assert name in misfits(text.replace(old, new))
+
+
+TWO_NODES = '["http://10.0.0.1:7800", "http://10.0.0.2:7800"]'
+
+
+def test_a_member_of_several_nodes(write: Write) -> None:
+    settings = load(
+        write(with_members(member(1, url=TWO_NODES), member(2, url='"http://10.0.0.3"'))),
+        flags={"node.http": "10.0.0.2:7800"},
+    )
+    assert settings.cluster.members[0].urls == ("http://10.0.0.1:7800", "http://10.0.0.2:7800")
+    assert settings.first_config().replicas[0].url == "http://10.0.0.1:7800,http://10.0.0.2:7800"
+    assert settings.node.advertise_url == "http://10.0.0.2:7800"
+    shown = in_force(settings)["cluster"]["members"]
+    assert [each["url"] for each in shown] == [["http://10.0.0.1:7800", "http://10.0.0.2:7800"], "http://10.0.0.3"]
+
+
+def test_one_of_several_nodes_says_which_it_is(write: Write) -> None:
+    text = with_members(member(1, url=TWO_NODES), member(2, url='"http://10.0.0.3"'))
+    words = refusal(write(text))
+    assert "node.advertise_url is missing: member 1 has several addresses" in words
+    assert "http://10.0.0.1:7800 or http://10.0.0.2:7800" in words
+    named = load(write(text), flags={"node.advertise_url": "http://10.0.0.1:7800"})
+    assert named.node.advertise_url == "http://10.0.0.1:7800"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ('["http://10.0.0.1", "http://10.0.0.1:80"]', "cluster.members[1].url: http://10.0.0.1:80 is named twice"),
+        ("[]", "cluster.members[1].url: a member has 1 to 16 addresses, not 0"),
+        (str([f"http://node-{n}" for n in range(17)]), "a member has 1 to 16 addresses, not 17"),
+        ('["http://10.0.0.1", "ftp://10.0.0.2"]', "or a list of 1 to 16, one for each node"),
+        ('"http://10.0.0.1,http://10.0.0.4"', "or a list of 1 to 16, one for each node"),
+        ('["http://10.0.0.1", "http://10.0.0.2."]', "two members have the url 'http://10.0.0.2'"),
+        ('["http://10.0.0.1", "https://10.0.0.4"]', "member 1 is at https://10.0.0.4, but there is no [tls]"),
+    ],
+    ids=["twice", "none", "many", "scheme", "text", "two members", "tls"],
+)
+def test_addresses_that_a_member_cannot_have(write: Write, url: str, words: str) -> None:
+    flags = {"node.advertise_url": "http://10.0.0.1"}
+    with pytest.raises(ConfigError) as refused:
+        load(write(with_members(member(1, url=url), member(2))), flags=flags)
+    assert words in str(refused.value)

@@ -19,7 +19,6 @@ from epoxy.node.process.sections import (
     read_address,
     read_section,
     read_url,
-    same_url,
     settings_of,
 )
 from epoxy.node.process.toml_file import TomlSource
@@ -149,19 +148,3 @@ def test_a_host_that_has_no_form_on_the_wire_is_none(url: str) -> None:
     assert read_url(url.replace("..", ".").replace("x" * 70, "x"))
     with pytest.raises(ValueError):  # noqa: PT011 (the caller makes the sentence)
         read_url(url)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("http://a:7800", "http://a:7800/", True),
-        ("http://A.example", "http://a.example:80", True),
-        ("https://a", "https://a.:443", True),
-        ("http://[::1]:7800", "http://[::1]:7800/", True),
-        ("http://a:7800", "https://a:7800", False),
-        ("http://a:7800", "http://a:7801", False),
-        ("http://a", "http://b", False),
-    ],
-)
-def test_spelling_makes_no_difference(one: str, other: str, same: bool) -> None:
-    assert same_url(one, other) is same

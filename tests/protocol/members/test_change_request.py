@@ -111,3 +111,20 @@ def test_those_who_stay_must_be_able_to_decide() -> None:
     assert ids(apply_amendment(CONFIG, None, Amendment(add=(FIVE,), remove=(3,)), there)) == [1, 2, 5], (
         "newcomers are there"
     )
+
+
+def test_the_address_of_any_node_of_a_member_is_taken() -> None:
+    """In any spelling, and of the members that come in the same change, too."""
+    several = Member(id=5, url="http://5,http://3:80")
+    refused = apply_amendment(CONFIG, None, Amendment(add=(several,)), ALL_REACHED)
+    assert refused == Objection(code="address_taken", words="http://3:80 is the address of 3")
+    both = Amendment(add=(Member(id=5, url="http://5,http://6"), Member(id=6, url="http://7,http://6.")))
+    refused = apply_amendment(CONFIG, None, both, ALL_REACHED)
+    assert refused == Objection(code="address_taken", words="http://6. is the address of 5")
+
+
+def test_a_member_gets_one_more_node() -> None:
+    more = Amendment(move=(Member(id=2, url="http://2,http://20"),))
+    request = apply_amendment(CONFIG, None, more, ALL_REACHED)
+    assert isinstance(request, ChangeRequest)
+    assert [member.urls for member in request.members] == [("http://1",), ("http://2", "http://20"), ("http://3",)]

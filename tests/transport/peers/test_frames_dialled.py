@@ -51,7 +51,7 @@ class Impostor:
 
     async def dialled(self) -> FrameDial:
         self.server = await asyncio.start_server(self.listen, "127.0.0.1", 0)
-        dial = FrameDial(lambda: None, lambda: self.said)
+        dial = FrameDial(lambda: None, lambda _host: self.said)
         port = self.server.sockets[0].getsockname()[1]
         await asyncio.get_running_loop().create_connection(lambda: dial, "127.0.0.1", port)
         return dial

@@ -30,6 +30,7 @@ from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.keyring import SigningKey, keyring_of
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.member_rpc import MAX_WAITING, MemberRpcClient, MemberRpcEndpoint
+from epoxy.transport.peers.not_gateway import refuse_peer
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link
@@ -288,5 +289,21 @@ def test_an_answer_that_does_not_prove_itself_is_not_heard(forge: Forgery) -> No
                 assert await asker.insist(StatusRead()) == STATUS
             finally:
                 asker.rpc.stop()
+
+    run(story())
+
+
+def test_the_gateway_of_a_member_answers() -> None:
+    """A node that is not it is told apart by its first answer: the connection goes to the next address."""
+
+    async def story() -> None:
+        answerer = Answerer()
+        endpoint = MemberRpcEndpoint(answerer, Authenticator(Verifier(PEER, SECRET), OpenGate(THEIRS)))
+        async with running_server(refuse_peer) as shard, running_server(endpoint) as gateway:
+            asker = Asker({PEER: f"http://127.0.0.1:{shard.port},http://127.0.0.1:{gateway.port}"})
+            assert await asker.insist(StatusRead()) == STATUS
+            connections = asker.rpc._members[PEER]._connections
+            assert (connections.refused, connections.lost) == (0, 0)
+            asker.rpc.stop()
 
     run(story())

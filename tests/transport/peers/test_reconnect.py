@@ -133,3 +133,66 @@ def test_pauses_double_up_to_a_cap_with_jitter() -> None:
             assert 0.5 * most_ms <= min(pauses) < max(pauses) <= 1.5 * most_ms
 
     run(story())
+
+
+def port_of(server: asyncio.Server) -> int:
+    return int(server.sockets[0].getsockname()[1])
+
+
+def test_addresses_are_dialled_one_after_the_other_until_one_accepts() -> None:
+    async def story() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+        failures: list[str] = []
+        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:1,http://127.0.0.1:{port_of(server)}"
+        kept = connections(url, failed=failures.append)
+        kept.start()
+        await until(lambda: len(kept._open) == 2)
+        assert {dial.host for dial in kept._open} == {b"127.0.0.1:%d" % port_of(server)}
+        assert not failures
+        await kept.stop()
+        for writer in accepted:
+            writer.close()
+        server.close()
+
+    run(story())
+
+
+def test_if_none_accepts_all_reasons_are_told_once() -> None:
+    async def story() -> None:
+        failures: list[str] = []
+        kept = connections("http://127.0.0.1:1,http://127.0.0.1:2", failed=failures.append)
+        kept.start()
+        await until(lambda: len(failures) >= 4)
+        await kept.stop()
+        for failure in failures:
+            assert failure.index("http://127.0.0.1:1: ") < failure.index("; http://127.0.0.1:2: ")
+
+    run(story())
+
+
+def test_a_long_round_is_reported_before_it_is_over() -> None:
+    """Otherwise a link would count as up for as long as sixteen silent addresses take."""
+
+    async def story() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        other = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        failures: list[str] = []
+        clock = LoopClock(asyncio.get_running_loop())
+        context = LinkContext(clock, SystemDice(), Link(clock), None)
+        limits = PeerLimits(connections=1, connect_timeout_ms=20, backoff_ms=1, backoff_cap_ms=4)
+        silent, url = f"http://127.0.0.1:{port_of(server)}", f"http://127.0.0.1:{port_of(other)}"
+        kept = PeerConnections(f"{silent},{url}", context, limits, on_failed=failures.append, make=SlowDial)
+        kept.start()
+        await until(lambda: len(failures) >= 2)
+        assert failures[0] == f"{silent}: connecting took too long"
+        assert failures[1] == f"{silent}: connecting took too long; {url}: connecting took too long"
+        assert kept.refused == 0
+        await kept.stop()
+        for writer in accepted:
+            writer.close()
+        server.close()
+        other.close()
+
+    run(story())

@@ -376,73 +376,112 @@ class UnsentQuestion:
 
 
 class LinkRelay:
-    """`url` is the address of a datacenter by its label; None: no member has it. `identity` signs."""
+    """`urls` are the addresses of a datacenter by its label; None: no member has it. `identity` signs. One connection
+    for each datacenter, to the first of its addresses that accepts, its gateway."""
 
     def __init__(
         self,
-        url: Callable[[int], str | None],
+        urls: Callable[[int], tuple[str, ...] | None],
         link: Link,
         tls: ContextOf | None,
         identity: Identity,
         dice: Dice,
         clock: Clock,
     ) -> None:
-        self._url = url
+        self._urls = urls
         self._link = link
         self._tls = tls
         self._identity = identity
         self._dice = dice
         self._clock = clock
-        self._dials: dict[tuple[int, str], RelayDial] = {}
+        self._ways: dict[tuple[int, tuple[str, ...]], asyncio.Future[AskingEnd]] = {}
+        self._dials: set[RelayDial] = set()
+        self._worked: dict[int, str] = {}
+        """The address that accepted last, by the label of its datacenter; bounded by the members there ever were."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, label: int, question: Question, answered: Answered, stream: StreamEnd | None = None) -> Withdraw:
-        url = self._url(label)
-        if url is None:
+        urls = self._urls(label)
+        if urls is None:
             answered(OwnerUnavailable(reason=f"datacenter {label}, which owns the actor, is no member of this cluster"))
             return lambda: True
-        dial = self._dials.get((label, url)) or self._dial(label, url)
-        if dial.opened.done() and dial.opened.exception() is None:
-            return dial.opened.result().ask(question, answered, stream)
+        opened = self._ways.get((label, urls)) or self._open(label, urls)
+        if opened.done() and opened.exception() is None:
+            return opened.result().ask(question, answered, stream)
         unsent = UnsentQuestion(label, question, answered, stream)
-        dial.opened.add_done_callback(unsent.connected)
+        opened.add_done_callback(unsent.connected)
         return unsent.withdraw
 
     def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        for dial in list(self._dials.values()):
+        for dial in list(self._dials):
             dial.abort()
 
-    def _dial(self, label: int, url: str) -> RelayDial:
-        address = parse_url(url)
-        nonce = self._dice.nonce()
-        where = label, url
-
-        def ended() -> None:
-            if self._dials.get(where) is dial:
-                del self._dials[where]
-
-        dial = RelayDial(label, address, self._identity, nonce, self._link, self._clock, ended)
-        self._dials[where] = dial
-        task = asyncio.get_running_loop().create_task(self._connect(dial, address, ended))
+    def _open(self, label: int, urls: tuple[str, ...]) -> "asyncio.Future[AskingEnd]":
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[AskingEnd] = loop.create_future()
+        opened.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may have no other.
+        self._ways[label, urls] = opened
+        task = loop.create_task(self._find(label, urls, opened))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return opened
+
+    async def _find(self, label: int, urls: tuple[str, ...], opened: "asyncio.Future[AskingEnd]") -> None:
+        """Dial one address after the other, first the one that accepted last. All of them together have the time of
+        one, and a silent one leaves the others their share of it."""
+        order = sorted(urls, key=lambda url: url != self._worked.get(label))
+        loop, troubles = asyncio.get_running_loop(), []
+        deadline = loop.time() + CONNECT_S
+        try:
+            for tried, url in enumerate(order):
+                dial = self._dial(label, url, partial(self._ended, (label, urls), opened))
+                share_s = (deadline - loop.time()) / (len(order) - tried)
+                trouble = await self._connect(dial, parse_url(url), share_s)
+                if not trouble and dial in self._dials:
+                    self._worked[label] = url
+                    opened.set_result(dial.opened.result())
+                    return
+                trouble = trouble or "the connection was lost"
+                troubles.append(trouble if len(order) == 1 else f"{url}: {trouble}")
+            self._forget((label, urls), opened)
+            opened.set_exception(ConnectionError("; ".join(troubles) or "it has no address"))
+        finally:
+            if not opened.done():
+                self._forget((label, urls), opened)
+                opened.cancel()
+
+    def _dial(self, label: int, url: str, over: Callable[[], None]) -> RelayDial:
+        def ended() -> None:
+            self._dials.discard(dial)
+            over()
+
+        nonce = self._dice.nonce()
+        dial = RelayDial(label, parse_url(url), self._identity, nonce, self._link, self._clock, ended)
+        self._dials.add(dial)
         return dial
 
-    async def _connect(self, dial: RelayDial, address: NodeAddress, ended: Callable[[], None]) -> None:
+    def _ended(self, way: tuple[int, tuple[str, ...]], opened: "asyncio.Future[AskingEnd]") -> None:
+        """A connection is over: the one in use, or one that was refused while others are tried."""
+        if opened.done():
+            self._forget(way, opened)
+
+    def _forget(self, way: tuple[int, tuple[str, ...]], opened: "asyncio.Future[AskingEnd]") -> None:
+        if self._ways.get(way) is opened:
+            del self._ways[way]
+
+    async def _connect(self, dial: RelayDial, address: NodeAddress, timeout_s: float) -> str:
+        """Why the connection is not open; empty: it is."""
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(timeout_s):
                 context = self._tls() if self._tls is not None and address.secure else None
                 await asyncio.get_running_loop().create_connection(
                     lambda: dial, address.host, address.port, ssl=context
                 )
                 await asyncio.shield(dial.opened)
-        except (OSError, TimeoutError) as error:
-            if not dial.opened.done():
-                dial.opened.set_exception(ConnectionError(str(error) or "no answer in time"))
-            ended()
+        except OSError as error:  # TimeoutError is one.
+            self._dials.discard(dial)
             dial.abort()
-        finally:
-            if not dial.opened.done():
-                dial.opened.cancel()
+            return str(error) or "no answer in time"
+        return ""

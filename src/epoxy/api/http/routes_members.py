@@ -24,9 +24,10 @@ from epoxy.model.api import (
 )
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.members import ChangeRequest, Member, MemberStatus
+from epoxy.model.node_urls import BadUrls
 from epoxy.model.writes import ConsensusFailed, Refused
 from epoxy.node.members.members_admin import Accepted, MembersView, Verdict
-from epoxy.node.process.sections import read_url
+from epoxy.node.process.sections import read_urls
 from epoxy.protocol.members.change_request import Amendment, Objection
 
 MAX_ASKED = 64
@@ -107,7 +108,7 @@ class MembersRoutes:
         amendment = Amendment(
             add=tuple(map(newcomer, order.add)),
             remove=tuple(map(checked, order.remove)),
-            move=tuple([Member(id=checked(moved.id), url=address(moved.url)) for moved in order.move]),
+            move=tuple([Member(id=checked(moved.id), url=addresses(moved.url)) for moved in order.move]),
             force=order.force,
         )
         if self._node.members_admin is None:
@@ -137,14 +138,18 @@ def told(order: MembersOrder) -> str:
 def newcomer(given: Newcomer) -> Member:
     if len(given.datacenter.encode()) > MAX_DATACENTER_BYTES:
         raise BadRequest(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER_BYTES} bytes")
-    return Member(id=checked(given.id), url=address(given.url), datacenter=given.datacenter)
+    return Member(id=checked(given.id), url=addresses(given.url), datacenter=given.datacenter)
 
 
-def address(given: str) -> str:
+def addresses(given: str) -> str:
+    """Of a member: one, or several with commas between them."""
     try:
-        return read_url(given)
+        return read_urls(given.split(","))
+    except BadUrls as bad:
+        raise BadRequest(400, "bad_request", str(bad)) from None
     except ValueError:
-        raise BadRequest(400, "bad_request", f"{given!r} is no address of a node, as http://10.0.0.1:7800") from None
+        words = f"{given!r} is no address of a node, as http://10.0.0.1:7800, nor several with commas between them"
+        raise BadRequest(400, "bad_request", words) from None
 
 
 def checked(replica: int) -> int:

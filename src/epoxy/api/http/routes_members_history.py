@@ -9,7 +9,7 @@ from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.inputs import BadRequest, Parameters, number, shown
 from epoxy.api.http.routes import JSON, Parameter, Route, RouteAnswer, refusal
-from epoxy.api.http.routes_members import address
+from epoxy.api.http.routes_members import addresses
 from epoxy.api.http.routes_status import plain_route
 from epoxy.model.access import Access
 from epoxy.model.api import MAX_DATACENTER_BYTES, MAX_REPLICA_ID, ReplicaId
@@ -129,7 +129,7 @@ def newcomer_of(place: bytes, replica: int) -> Member:
     """By its address, or by the name of its datacenter: then its address is not looked at."""
     text = place.decode("utf-8", "replace")
     if text.startswith(("http://", "https://")):
-        return Member(id=replica, url=address(text))
+        return Member(id=replica, url=addresses(text))
     if not 1 <= len(place) <= MAX_DATACENTER_BYTES:
         words = (
             f"add is the name of a datacenter, 1 to {MAX_DATACENTER_BYTES} bytes, or an address, not '{shown(place)}'"

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import BadRequest, number
 from epoxy.api.http.routes import JSON, Parameter, Route, RouteAnswer, overloaded, refusal
-from epoxy.api.http.routes_members import address
+from epoxy.api.http.routes_members import addresses
 from epoxy.model.access import Access
-from epoxy.model.api import MAX_REPLICA_ID, NodeProbe, NodeUrl, ReplicaId
+from epoxy.model.api import MAX_REPLICA_ID, NodeProbe, NodeUrls, ReplicaId
 from epoxy.model.errors import Unavailable
 from epoxy.transport.peers.probe import ProbeRefused
 
@@ -16,7 +16,7 @@ MAX_PROBES = 8
 """Under way at a time. Each is a connection; they are for a person who adds a node."""
 
 Probe = Callable[[str, int], Awaitable[NodeProbe]]
-"""Of a URL and the id of the replica that should run there. Raises Unavailable."""
+"""Of the addresses of a member and the id of the replica that should run there. Raises Unavailable."""
 
 
 class ProbeRoutes:
@@ -38,7 +38,7 @@ class ProbeRoutes:
                 summary="Ask a node that is to be added what it says of itself",
                 parameters=(
                     Parameter("id", ReplicaId, "The replica that should run there.", required=True),
-                    Parameter("url", NodeUrl, "Where the members reach it.", required=True),
+                    Parameter("url", NodeUrls, "Where the members reach it.", required=True),
                 ),
                 answers={
                     200: RouteAnswer("The node.", {JSON: NodeProbe}),
@@ -55,7 +55,7 @@ class ProbeRoutes:
         replica = number(given, b"id", low=1, high=MAX_REPLICA_ID)
         if replica is None or b"url" not in given:
             raise BadRequest(400, "bad_parameter", "id and url are required")
-        url = address(given[b"url"].decode("ascii", "replace"))
+        url = addresses(given[b"url"].decode("ascii", "replace"))
         if len(self._asking) >= MAX_PROBES:
             call.overloaded(f"{MAX_PROBES} probes are under way already")
             return

@@ -18,10 +18,12 @@ from msgspec import Meta, Struct
 from epoxy.model.address import Address
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
+from epoxy.model.node_urls import BadUrls, first_twice, is_one_of, split_urls
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.process.sections import (
     FilePath,
     ListenAddress,
+    NodeUrls,
     Setting,
     Text,
     Url,
@@ -83,9 +85,15 @@ EVERYWHERE = {"0.0.0.0", "::"}
 
 
 class MemberSetting(Struct, frozen=True, kw_only=True):
+    """`url`: as `ReplicaInfo` has it; in the file several are a list."""
+
     id: ReplicaId
     datacenter: Text
-    url: Url
+    url: NodeUrls
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return split_urls(self.url)
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
@@ -399,16 +407,31 @@ def read_self(source: TomlSource, node: NodeSettings, cluster: ClusterSettings, 
     if node.datacenter not in ("", me.datacenter):
         where = source.where("node", "datacenter")
         raise ConfigError(f"{where}: node.datacenter {node.datacenter!r}, but member {me.id} is in {me.datacenter!r}")
-    return msgspec.structs.replace(node, datacenter=me.datacenter, advertise_url=node.advertise_url or me.url)
+    own = node.advertise_url or own_url(source, node, me, scheme)
+    return msgspec.structs.replace(node, datacenter=me.datacenter, advertise_url=own)
+
+
+def own_url(source: TomlSource, node: NodeSettings, me: MemberSetting, scheme: str) -> str:
+    """Which of the addresses of its datacenter is this node's: the only one, or the one that it listens on."""
+    listens = f"{scheme}://{node.peers or node.http}"
+    if len(me.urls) == 1:
+        return me.url
+    if is_one_of(listens, me.url):
+        return listens
+    where = source.where("node", "advertise_url")
+    raise ConfigError(
+        f"{where}: node.advertise_url is missing: member {me.id} has several addresses, and it is the one of this "
+        f"node: {' or '.join(me.urls)}"
+    )
 
 
 def check_schemes(source: TomlSource, members: tuple[MemberSetting, ...], tls: TlsSettings | None) -> None:
     """All listeners of a node use TLS, or none."""
     scheme, reason = ("http", "there is no [tls]") if tls is None else ("https", "there is [tls]")
-    for member in members:
-        if urlsplit(member.url).scheme != scheme:
+    for replica, url in [(member.id, url) for member in members for url in member.urls]:
+        if urlsplit(url).scheme != scheme:
             where = source.where("cluster", "members")
-            raise ConfigError(f"{where}: member {member.id} is at {member.url}, but {reason}: allowed: {scheme}://")
+            raise ConfigError(f"{where}: member {replica} is at {url}, but {reason}: allowed: {scheme}://")
 
 
 def check_doors(source: TomlSource, listeners: Mapping[str, Address]) -> None:
@@ -442,10 +465,15 @@ def read_members(source: TomlSource, given: Any) -> tuple[MemberSetting, ...]:
             raise ConfigError(f"{where}: {name} is {entry!r}; allowed: a table of exactly {', '.join(MEMBER)}")
         try:
             members.append(MemberSetting(**{key: setting.read(entry[key]) for key, setting in MEMBER.items()}))
+        except BadUrls as bad:
+            raise ConfigError(f"{where}: {name}.url: {bad}") from None
         except ValueError:
             allowed = "; ".join(f"{key}: {setting.allowed}" for key, setting in MEMBER.items())
             raise ConfigError(f"{where}: {name} is {entry!r}; allowed: {allowed}") from None
-    for what in ("id", "url", "datacenter"):
+    url_twice = first_twice(url for member in members for url in member.urls)
+    if url_twice is not None:
+        raise ConfigError(f"{where}: two members have the url {url_twice!r}")
+    for what in ("id", "datacenter"):
         values = [getattr(member, what) for member in members]
         twice = next((value for value in values if values.count(value) > 1), None)
         if twice is not None:
@@ -469,6 +497,8 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
         document["store"]["url"] = without_password(settings.store.url)
     placement = document["placement"]
     document["node"] |= {name.removeprefix("node."): str(address) for name, address in settings.node.listeners.items()}
+    for member, setting in zip(document["cluster"]["members"], settings.cluster.members, strict=True):
+        member["url"] = setting.url if len(setting.urls) == 1 else list(setting.urls)
     document["console"]["elect"] = [str(agent) for agent in settings.console.elect]
     placement["pools"] = {pool: {key: own[key] for key in OF_POOLS} for pool, own in sorted(placement["pools"].items())}
     return {

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, inspect
 
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
+from epoxy.model.node_urls import MAX_NODE_URLS, join_urls
 from epoxy.node.process.toml_file import TomlSource
 
 PORT = re.compile(r"[0-9]{1,5}")
@@ -35,9 +36,6 @@ def read_address(value: Any) -> Address:
     return Address(host, int(port))
 
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
 def read_url(value: Any) -> str:
     """The base URL of a node: scheme, host and port, and nothing else."""
     parts = urlsplit(msgspec.convert(value, str).rstrip("/"))
@@ -50,20 +48,22 @@ def read_url(value: Any) -> str:
     return parts.geturl()
 
 
-def same_url(one: str, other: str) -> bool:
-    """Whether two URLs of nodes differ in spelling alone."""
-    return spelled(one) == spelled(other)
-
-
-def spelled(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    return scheme, (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS.get(scheme)
+def read_urls(value: Any) -> str:
+    """The addresses of a member, one URL or a list of them, as one text. BadUrls: each is one, and the list is not
+    possible."""
+    return join_urls([read_url(each) for each in (value if isinstance(value, list) else [value])])
 
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
 FilePath = Annotated[Path, Meta(description="a path", extra={"read": read_path})]
 Url = Annotated[str, Meta(description='a url, as "http://10.0.0.1:7800"', extra={"read": read_url})]
+NodeUrls = Annotated[
+    str,
+    Meta(
+        description=f'a url, as "http://10.0.0.1:7800", or a list of 1 to {MAX_NODE_URLS}, one for each node',
+        extra={"read": read_urls},
+    ),
+]
 ListenAddress = Annotated[
     Address, Meta(description='an address to listen on, as "127.0.0.1:7800"', extra={"read": read_address})
 ]

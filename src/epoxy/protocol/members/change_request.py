@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, Member
+from epoxy.model.node_urls import spelling
 from epoxy.model.quorum import MAX_REPLICAS, quorums
 from epoxy.protocol.members.changes import format_ids
 
@@ -87,11 +88,12 @@ def duplicate_objection(ids: Iterable[int]) -> Objection | None:
 def address_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
     """An address may be taken over from a member that leaves or moves."""
     gone = {*given.remove, *(member.id for member in given.move)}
-    taken = {member.url: i for i, member in before.items() if i not in gone}
+    taken = {spelling(url): i for i, member in before.items() if i not in gone for url in member.urls}
     for member in (*given.move, *given.add):
-        if member.url in taken:
-            return Objection(code="address_taken", words=f"{member.url} is the address of {taken[member.url]}")
-        taken[member.url] = member.id
+        for url in member.urls:
+            if spelling(url) in taken:
+                return Objection(code="address_taken", words=f"{url} is the address of {taken[spelling(url)]}")
+        taken |= {spelling(url): member.id for url in member.urls}
     return None
 
 

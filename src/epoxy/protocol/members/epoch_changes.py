@@ -89,7 +89,8 @@ def moved(before: ClusterConfig, after: ClusterConfig, name_of: NameOf) -> Itera
     for info in after.replicas:
         was = before.info(info.id)
         if was is not None and was.url != info.url:
-            yield EpochChange(what="moved", members=(info.id,), words=f"{name_of(info.id)} moved to {info.url}")
+            words = f"{name_of(info.id)} moved to {' and '.join(info.urls)}"
+            yield EpochChange(what="moved", members=(info.id,), words=words)
 
 
 def sides_apart(joint: ClusterConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:

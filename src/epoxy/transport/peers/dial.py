@@ -11,6 +11,7 @@ import httptools
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.transport.http.request import HttpReply
 from epoxy.transport.peers.keyring import SigningKey
+from epoxy.transport.peers.not_gateway import is_not_gateway
 
 MAX_HEAD_BYTES = 4 << 10
 """An answer between peers has five short headers."""
@@ -29,7 +30,9 @@ def report(error: Exception) -> None:
 
 class Dial(asyncio.Protocol):
     """One connection. `opened` is set when it can be used, or fails; `drained` is called when it is writable again;
-    `lost` is set when the connection has ended. `made`: there was a connection; `aborted`: this end has ended it."""
+    `lost` is set when the connection has ended. `made`: there was a connection; `aborted`: this end has ended it.
+    `host`: for the header of requests; `not_gateway`: the node is not the gateway of its datacenter, and the connection
+    was ended for that."""
 
     # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
     __deletable__ = ("_parser",)
@@ -40,7 +43,8 @@ class Dial(asyncio.Protocol):
         self.opened: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[None] = loop.create_future()
         self.answers = 0
-        self.made = self.aborted = False
+        self.made = self.aborted = self.not_gateway = False
+        self.host = b""
         self._waiting: deque[Answered] = deque()
         self._transport: asyncio.Transport | None = None
         self.write_paused = False
@@ -127,6 +131,10 @@ class Dial(asyncio.Protocol):
     def deliver(self, answer: HttpReply) -> None:
         if not self._waiting:
             self.abort()  # An answer without a request: the other end does not speak our protocol.
+            return
+        if is_not_gateway(answer):
+            self.not_gateway = True
+            self.abort()  # All that waits for an answer hears that the connection is lost.
             return
         self.answers += 1
         try:

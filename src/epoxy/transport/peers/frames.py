@@ -29,6 +29,7 @@ from epoxy.transport.limits import STREAM_PATH, HttpLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
 from epoxy.transport.peers.keyring import SigningKey
+from epoxy.transport.peers.not_gateway import may_be_not_gateway, says_not_gateway
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
     PeerSession,
@@ -374,7 +375,8 @@ class PeerHandshake:
 class FrameDial(Dial):
     """The client's end. It is open when the server has switched and proved that it holds the secret."""
 
-    def __init__(self, drained: Callable[[], None], begin: Callable[[], PeerHandshake]) -> None:
+    def __init__(self, drained: Callable[[], None], begin: Callable[[bytes], PeerHandshake]) -> None:
+        """`begin` gets `host`."""
         super().__init__(drained)
         self._begin_handshake = begin
         self._handshake: PeerHandshake | None = None
@@ -387,7 +389,7 @@ class FrameDial(Dial):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.made = True
-        self._handshake = self._begin_handshake()
+        self._handshake = self._begin_handshake(self.host)
         self._transport.write(self._handshake.request)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -426,8 +428,12 @@ class FrameDial(Dial):
         self._handshake_answer += data
         head, end, rest = self._handshake_answer.partition(b"\r\n\r\n")
         switches = self._handshake_answer.startswith(SWITCHING[: len(self._handshake_answer)])
-        if switches and len(head) <= MAX_HANDSHAKE_BYTES and not end:
+        may_continue = switches or may_be_not_gateway(self._handshake_answer)
+        if may_continue and len(head) <= MAX_HANDSHAKE_BYTES and not end:
             return b""
+        if says_not_gateway(head):
+            self.not_gateway = True
+            return self._give_up("it is not the gateway of its datacenter")
         if switches and end and self._handshake is not None:
             self._session = self._handshake.session(head)
         if self._session is None:

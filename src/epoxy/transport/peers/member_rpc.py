@@ -99,7 +99,7 @@ class MemberConnection:
         signature, mac = auth.sign(secret, header, path, body)
         head = b"POST %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\ncontent-length: %d\r\n\r\n" % (
             path,
-            self._connections.netloc,
+            dial.host,
             signature,
             len(body),
         )

@@ -163,9 +163,9 @@ class PeerLink:
 
     # Connecting.
 
-    def _begin_handshake(self) -> PeerHandshake:
+    def _begin_handshake(self, host: bytes) -> PeerHandshake:
         header = self._identity.header(self.id, self._context.dice.nonce())
-        return PeerHandshake(self._connections.netloc, self._identity.keys.spoken, header, self._identity.gate)
+        return PeerHandshake(host, self._identity.keys.spoken, header, self._identity.gate)
 
     # Sending.
 

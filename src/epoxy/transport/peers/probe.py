@@ -6,7 +6,7 @@ The request is signed as an operator's, so no store is named and nothing is reco
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ from epoxy.transport.http.response import JSON
 from epoxy.transport.limits import PROBE_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Dial
+from epoxy.transport.peers.not_gateway import NOT_GATEWAY
 from epoxy.transport.peers.signed_header import SignedHeader
 
 FIRST_EPOCH = 1
@@ -55,6 +56,27 @@ class ProbeEndpoint:
         exchange.mark_as_peer()
         body = self._describe()
         exchange.respond(200, body, content_type=JSON, headers=(self._verifier.answer(signed, 200, body),))
+
+
+async def probe_any(
+    urls: Sequence[str], replica: int, secret: bytes, tls: SSLContext | None, timeout_s: float
+) -> bytes:
+    """As `probe`, of a member with several addresses: all are asked at once, and the first answer counts. Of its nodes
+    the gateway answers. ProbeRefused: none answers, and another node runs at one of them."""
+    asking = [asyncio.ensure_future(probe(url, replica, secret, tls, timeout_s)) for url in urls]
+    failures: list[Unavailable] = []
+    try:
+        for answer in asyncio.as_completed(asking):
+            try:
+                return await answer
+            except Unavailable as failure:
+                failures.append(failure)
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+    refused = any(isinstance(failure, ProbeRefused) for failure in failures)
+    raise (ProbeRefused if refused else Unavailable)("; ".join(map(str, failures)))
 
 
 async def probe(url: str, replica: int, secret: bytes, tls: SSLContext | None, timeout_s: float) -> bytes:
@@ -103,6 +125,8 @@ async def exchanged(url: str, signature: bytes, tls: SSLContext | None, timeout_
         raise Unavailable(f"{url}: {str(error) or 'no answer in time'}") from error
     finally:
         dial.abort()
+    if dial.not_gateway:
+        raise Unavailable(f"{url}: {NOT_GATEWAY}: another node of its datacenter is")
     if answer is None:
         raise Unavailable(f"{url}: the connection was closed before an answer")
     return answer

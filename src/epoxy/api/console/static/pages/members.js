@@ -66,7 +66,7 @@ function MemberCard({ row, peer, me, away, now, figures }) {
       <div><dt>Round trip</dt><dd>${trip}</dd></div>
       <div><dt>Commit floor</dt><dd>${ms(figures?.floor_ms)}</dd></div>
       <div><dt>Starts</dt><dd>${starts ? count(starts) : "not known"}</dd></div>
-      <div class="wide"><dt>Address</dt><dd><code>${row.url || "not known"}</code></dd></div>
+      <div class="wide"><dt>Address</dt><dd><code>${(row.url || "not known").replaceAll(",", ", ")}</code></dd></div>
     </dl>
     ${peer?.refused ? html`<${Notice} kind="warn">A process that says it is this member was refused: ${peer.refused}.<//>` : null}
   </li>`;

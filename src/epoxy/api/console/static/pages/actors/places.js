@@ -4,7 +4,7 @@ import { Badge, Table } from "../../lib/ui.js";
 
 // The console of another datacenter's node; null: its address is not known here.
 export function consoleOf(datacenter, peers) {
-  const url = (peers ?? []).find((peer) => peer.datacenter === datacenter)?.url;
+  const url = (peers ?? []).find((peer) => peer.datacenter === datacenter)?.url?.split(",")[0];
   return url && /^https?:/.test(url) ? `${url}/ui` : null;
 }
 

@@ -16,8 +16,9 @@ const REGIONS = Object.keys(PLACES);
 
 // As `epoxy members add` checks it: the node at the address is a newcomer, of this cluster, and known there by that address.
 function objectionTo(probe, { id, url }, cluster) {
-  if (probe.url && probe.url.replace(/\/$/, "") !== url.replace(/\/$/, "")) {
-    return `By its own file replica ${id} is at ${probe.url}: add it there, or write advertise_url = "${url}" into [node] of its file and start it again.`;
+  const addresses = url.split(",").map((each) => each.trim().replace(/\/$/, ""));
+  if (probe.url && !addresses.includes(probe.url.replace(/\/$/, ""))) {
+    return `By its own file replica ${id} is at ${probe.url}: add it there, or write advertise_url = "${addresses[0]}" into [node] of its file and start it again.`;
   }
   if (!NEWCOMERS.includes(probe.state)) return `Replica ${id} is no newcomer: its state is ${probe.state}, in epoch ${probe.members.epoch}.`;
   if (probe.cluster !== cluster) return `Replica ${id} belongs to another cluster: start it with an empty directory and ${cluster ? `cluster.id = "${cluster}"` : "without cluster.id"} in its file.`;
@@ -28,7 +29,7 @@ async function examine(kind, given, rows, { mayOrder, cluster }) {
   const gone = kind === "add" ? null : rows.find((row) => row.id === Number(given.gone));
   const comes = kind !== "remove";
   let datacenter = given.datacenter.trim();
-  const url = given.url.trim();
+  const url = given.url.replaceAll(/\s/g, "");
   const id = Number(given.id);
   if (comes && url && mayOrder) {
     const probe = await getJson(`/v2/members/probe?id=${id}&url=${encodeURIComponent(url)}`);
@@ -58,7 +59,7 @@ function orderOf(newcomer, gone) {
 function Newcomer({ given, change }) {
   const input = (name) => ({ id: `members-${name}`, value: given[name], "aria-describedby": `members-${name}-hint`, onInput: (event) => change({ [name]: event.target.value }) });
   return html`<div class="members-fields">
-    <${Field} id="members-url" label="Its address" hint="Where the members reach it. It runs already, with join = true in its file.">
+    <${Field} id="members-url" label="Its address" hint="Where the members reach it; of several nodes all, with commas. It runs already, with join = true in its file.">
       <input type="text" placeholder="http://10.0.4.1:7800" autocomplete="off" spellcheck=${false} ...${input("url")} />
     <//>
     <${Field} id="members-id" label="Its id" hint="As in its file.">
