@@ -1,5 +1,7 @@
 """The node's end of an envoy's connection: a welcome is a promise, which the lease of the datacenter has to cover."""
 
+from collections.abc import Callable
+
 import pytest
 
 from epoxy.actors import conversation
@@ -87,3 +89,16 @@ def test_not_everything_waits_behind_a_hello(monkeypatch: pytest.MonkeyPatch) ->
     assert [word.expired for word in here.link.heard if isinstance(word, Rejected)] == [True]
     here.leased(30_000)
     assert len(here.link.heard) == 1
+
+
+def test_a_promise_waits_for_the_fence_of_a_shared_store() -> None:
+    """A gateway that was paused while another took over must not keep its envoys alive."""
+    here = Waiting()
+    here.talk.heard(HELLO)
+    here.leased(30_000)
+    fenced: list[Callable[[], None]] = []
+    here.hosting.fence = fenced.append
+    here.talk.heard(Ping(sent_ms=7, rtt_ms=0))
+    assert not any(isinstance(word, Pong) for word in here.link.heard)
+    fenced.pop()()
+    assert here.link.heard[-1] == Pong(sent_ms=7)

@@ -61,11 +61,8 @@ class Hosting:
         self.lease: Callable[[], bytes | None] = lambda: b""
         self.lease_left_ms: Callable[[], float] = lambda: inf
         self.when_leased: Callable[[Callable[[bytes | None], None]], None] = lambda then: then(self.lease())
-        self.fence: Callable[[Callable[[], None]], None] = (
-            store.when_durable if store.loads_ahead else lambda then: then()
-        )
-        """Runs what is promised to an envoy, in a datacenter of several nodes once the database has said that this one
-        is still the gateway: one that was paused may have been replaced."""
+        self.fence: Callable[[Callable[[], None]], None] = lambda then: then()
+        """Runs a promise to an envoy: where nodes share a store, when this one is known to be the gateway still."""
         self.lost_after_ms = lost_after_ms(placement.config.eligible_threshold_ms)
         self.ended: Callable[[ActorEntry], None] = lambda _: None
         self.pools_changed: Callable[[], None] = lambda: None

@@ -74,6 +74,9 @@ class ActorSystem:
         here = node.settings.node.datacenter
         self._hosting = Hosting(store, self._placement, clock, dice, here, node.me, node)
         self._hosting.wall_ms = lambda: int(time.time() * 1000)
+        if store.loads_ahead:
+            # A gateway that was paused may have been replaced: two of them would keep one actor alive twice.
+            self._hosting.fence = store.when_durable
         self._lease = HomeLease(LeaseKeys(node), store, clock, dice, node.me, config.home_lease_ms)
         self._lease.host(self._hosting)
         self._changes = HomeChanges(node, store, self._lease, self._hosting, dice, node.me)
