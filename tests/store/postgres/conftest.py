@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from epoxy.store.postgres import database_connection
 from epoxy.testing.postgres_server import PostgresServer
 from tests.store.postgres.playing import Place
 
@@ -21,3 +22,9 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def place(postgres: PostgresServer) -> Place:
     return Place(server=postgres, schema=f"test_{next(NUMBERS)}")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of tests are back at once."""
+    monkeypatch.setattr(database_connection, "LAST_BACKOFF_S", 0.1)

@@ -81,7 +81,7 @@ async def committed(database: AsyncpgDatabase, batch: GroupCommit) -> Reached:
 
 
 async def everything(database: AsyncpgDatabase) -> dict[bytes, bytes]:
-    return dict(database.read_range(b"", b"\xff", 100_000, False))
+    return dict(await asyncio.to_thread(database.read_range, b"", b"\xff", 100_000, False))
 
 
 @asynccontextmanager

@@ -153,6 +153,7 @@ class DatabaseConnection:
         except asyncio.CancelledError:
             self._drop()
             raise
+        self._backoff_s = 0.0
         if self._trouble:
             log.warning("the database is back (%s)", self._role)
             self._trouble = ""
@@ -184,7 +185,6 @@ class DatabaseConnection:
         connection = await connect(self._address, self._role)
         connection.add_log_listener(self._note)
         self._connection = connection
-        self._backoff_s = 0.0
         return connection
 
     def _note(self, _connection: object, message: Any) -> None:

@@ -1,0 +1,331 @@
+"""Connections that are lost, at every point, and servers that go, come back or are replaced."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from epoxy.model.errors import StoreUnavailable
+from epoxy.store.buffer import stamp
+from epoxy.store.postgres import database_connection, statements
+from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase
+from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
+from epoxy.store.postgres.database_connection import ABORTED, DatabaseAddress, DatabaseConnection
+from epoxy.testing.postgres_server import PostgresServer
+from tests.store.postgres.playing import (
+    Place,
+    ask,
+    asking,
+    by_hand,
+    committed,
+    everything,
+    open_session,
+    opened,
+    played,
+    until,
+    until_waiting,
+)
+from tests.store.postgres.relay import relayed
+
+END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1"
+UNKNOWN = Reached(verdict=Verdict.UNKNOWN)
+
+
+def logged(session: int, number: int) -> GroupCommit:
+    """A batch of which rows and stamps say how often it was applied."""
+    return GroupCommit(session, number, 0, [(b"k%d" % number, b"v", 1)], (), [[(b"log", b"", b"%d" % number)]])
+
+
+def applied(count: int) -> dict[bytes, bytes]:
+    rows = {b"k%d" % number: b"v" for number in range(1, count + 1)}
+    return {**rows, **{b"log" + stamp(number, 0): b"%d" % number for number in range(1, count + 1)}}
+
+
+@played
+async def test_a_connection_that_ends_while_it_rests_is_made_again(place: Place) -> None:
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        await committed(database, logged(session, 1))
+        await ask(database.fence, session, 0)
+        for role in ("batches", "fences", "leases"):
+            await hand.execute(END, f"epoxy {role}")
+        assert (await committed(database, logged(session, 2))).sequence == 2
+        while await ask(database.fence, session, 0) is Verdict.UNKNOWN:
+            pass
+        while await ask(database.renew, session, 1000.0) is None:
+            pass
+        assert await everything(database) == applied(2)
+
+
+@played
+async def test_a_batch_whose_session_of_the_server_is_ended_is_unknown_and_can_be_asked_again(place: Place) -> None:
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        lock = hand.transaction()
+        await lock.start()
+        await hand.execute("UPDATE replica SET position = position")
+        answer = asking(database.commit, logged(session, 1))
+        await until_waiting(hand)
+        await hand.execute(END, "epoxy batches")
+        assert await answer == UNKNOWN
+        await lock.rollback()
+        assert await committed(database, logged(session, 1)) == Reached(verdict=Verdict.DONE, sequence=1, position=1)
+        assert await everything(database) == applied(1)
+
+
+@pytest.mark.parametrize("way", ["requests", "answers"])
+@played
+async def test_a_batch_is_applied_once_wherever_its_connection_is_cut(way: str, place: Place) -> None:
+    """The first use of a connection makes it, examines the server and prepares the statement; the second does not."""
+    async with relayed(place.server) as relay, opened(place, relay.dsn) as database:
+        session = await open_session(database)
+        number = outcomes = 0
+        points = [0, 1, 5, 30, 60, 100, 150, 200, 300, 500, 800, 1500, 2500, 4000]
+        for fresh in (True, False):
+            for point in points:
+                number += 1
+                if fresh:
+                    database._batches._drop()
+                setattr(relay, way, point)
+                first = await ask(database.commit, logged(session, number))
+                relay.repair()
+                outcomes += first == UNKNOWN
+                assert first.verdict in (Verdict.UNKNOWN, Verdict.DONE)
+                reached = await committed(database, logged(session, number))
+                assert reached == Reached(verdict=Verdict.DONE, sequence=number, position=number)
+        assert relay.cuts >= outcomes >= len(points), "most of them were cut"
+        assert await everything(database) == applied(number)
+
+
+@played
+async def test_power_cuts_in_the_middle_of_batches_lose_and_double_nothing(place: Place) -> None:
+    async with opened(place) as database:
+        session = await open_session(database)
+        sending = asyncio.create_task(send(database, session, 1, 60))
+        for row in (5, 25, 45):
+            await until(partial(reached_row, database, row))
+            await asyncio.to_thread(place.server.restart, "immediate")
+        assert await sending == Reached(verdict=Verdict.DONE, sequence=60, position=60)
+        async with opened(place) as later:
+            assert await everything(later) == applied(60)
+
+
+async def send(database: AsyncpgDatabase, session: int, first: int, last: int) -> Reached:
+    """Slow enough that a restart falls among them."""
+    reached = UNKNOWN
+    for number in range(first, last + 1):
+        reached = await committed(database, logged(session, number))
+        await asyncio.sleep(0.005)
+    return reached
+
+
+async def reached_row(database: AsyncpgDatabase, number: int) -> bool:
+    return bool(await ask(database.load, [b"k%d" % number]))
+
+
+@played
+async def test_what_waits_too_long_for_a_lock_is_unknown_and_keeps_its_connection(place: Place) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(database_connection.SETTINGS, "lock_timeout", "100")
+        async with opened(place) as database, by_hand(place) as hand:
+            session = await open_session(database)
+            lock = hand.transaction()
+            await lock.start()
+            await hand.execute("UPDATE replica SET position = position")
+            assert await ask(database.commit, logged(session, 1)) == UNKNOWN
+            pids = await hand.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'epoxy batches'")
+            await lock.rollback()
+            assert (await committed(database, logged(session, 1))).verdict is Verdict.DONE
+            assert pids == await hand.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'epoxy batches'")
+
+
+@played
+async def test_a_statement_that_is_not_answered_in_time_is_unknown(place: Place) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_connection, "STATEMENT_S", 0.3)
+        async with opened(place) as database, by_hand(place) as hand:
+            session = await open_session(database)
+            lock = hand.transaction()
+            await lock.start()
+            await hand.execute("UPDATE replica SET position = position")
+            assert await ask(database.commit, logged(session, 1)) == UNKNOWN
+            await lock.rollback()
+            patch.setattr(database_connection, "STATEMENT_S", 30.0)
+            assert (await committed(database, logged(session, 1))).verdict is Verdict.DONE
+            assert await everything(database) == applied(1)
+
+
+@played
+async def test_a_server_that_is_away_answers_none_and_is_asked_slowly(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "epoxy.store.postgres")
+    async with opened(place) as database:
+        session = await open_session(database)
+        place.server.stop()
+        try:
+            pauses = []
+            for _ in range(4):
+                assert await ask(database.renew, session, 1000.0) is None
+                pauses.append(database._leases._backoff_s)
+            assert await ask(database.commit, logged(session, 1)) == UNKNOWN
+            assert await ask(database.fence, session, 0) is Verdict.UNKNOWN
+            assert await ask(database.load, [b"k"]) is None
+            assert await ask(database.load_shard, 0) is None
+            assert await ask(database.take, session, [1], []) is None
+            assert await ask(database.give, session, 1, 1, 0) is None
+            assert await ask(database.open_session, "u", "v", 1.0) is None
+            await ask(database.close_session, session)
+            assert pauses == sorted(pauses)
+            assert pauses[0] < pauses[-1] == database_connection.LAST_BACKOFF_S
+        finally:
+            place.server.start()
+        assert (await committed(database, logged(session, 1))).verdict is Verdict.DONE
+    told = [record.getMessage() for record in caplog.records if "(batches)" in record.getMessage()]
+    assert len(told) == 2, "once that it is away, once that it is back"
+
+
+# Transactions that the server aborts
+
+
+@asynccontextmanager
+async def connection_to(place: Place) -> AsyncIterator[DatabaseConnection]:
+    async with opened(place):
+        address = DatabaseAddress(
+            dsn=place.server.dsn, schema=place.schema, cluster=place.cluster, replica=place.replica
+        )
+        connection = DatabaseConnection(address, "test")
+        yield connection
+        connection.close()
+
+
+@pytest.mark.parametrize("code", ABORTED)
+@played
+async def test_what_the_server_aborts_for_another_is_run_again(code: str, place: Place) -> None:
+    async with connection_to(place) as connection:
+        attempts = []
+
+        async def work(server: Any) -> int:
+            attempts.append(1)
+            if len(attempts) < 3:
+                await server.execute(f"DO $$ BEGIN RAISE EXCEPTION 'aborted' USING ERRCODE = '{code}'; END $$")
+            return len(attempts)
+
+        assert await connection.run(work) == 3
+        attempts.clear()
+        with pytest.raises(StoreUnavailable, match="aborted"):
+            await connection.run(
+                lambda server: server.execute(f"DO $$ BEGIN RAISE EXCEPTION 'aborted' USING ERRCODE = '{code}'; END $$")
+            )
+
+
+@played
+async def test_an_answer_with_a_warning_is_none(place: Place) -> None:
+    async with connection_to(place) as connection:
+        with pytest.raises(StoreUnavailable, match="warning"):
+            await connection.run(lambda server: server.execute("DO $$ BEGIN RAISE WARNING 'not sure'; END $$"))
+        assert await connection.run(lambda server: server.fetchval("SELECT 1")) == 1
+
+
+@played
+async def test_callers_that_wait_are_bounded(place: Place) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_connection, "MAX_WAITING", 2)
+        async with connection_to(place) as connection:
+            calls = [connection.run(lambda server: server.fetchval("SELECT 1")) for _ in range(5)]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            assert answers[:2] == [1, 1]
+            assert [type(each) for each in answers[2:]] == [StoreUnavailable] * 3
+
+
+# A synchronous standby
+
+
+@asynccontextmanager
+async def replicated() -> AsyncIterator[tuple[Place, PostgresServer]]:
+    with PostgresServer(fsync=False) as primary:
+        place = Place(server=primary, schema="epoxy")
+        async with opened(place):
+            pass
+        standby = await asyncio.to_thread(primary.standby)
+        try:
+            yield place, standby
+        finally:
+            standby.close()
+
+
+WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'epoxy batches'"
+
+
+async def waits_for_the_standby(hand: Any) -> bool:
+    return bool(await hand.fetchval(WAITS))
+
+
+@played
+async def test_a_failover_to_the_synchronous_standby_loses_nothing() -> None:
+    async with replicated() as (place, standby):
+        both = place.server.dsn_with(standby)
+        async with opened(place, both) as database:
+            session = await open_session(database)
+            sending = asyncio.create_task(send(database, session, 1, 40))
+            await until(lambda: reached_row(database, 10))
+            await asyncio.to_thread(place.server.stop, "immediate")
+            await asyncio.to_thread(standby.promote)
+            assert await sending == Reached(verdict=Verdict.DONE, sequence=40, position=40)
+            async with opened(place, standby.dsn) as later:
+                assert await everything(later) == applied(40)
+
+
+@played
+async def test_a_commit_that_is_cancelled_before_the_standby_has_it_is_unknown() -> None:
+    """The server says that it is committed, with a warning. An operator's pg_cancel_backend is enough for it."""
+    async with replicated() as (place, standby), opened(place) as database:
+        session = await open_session(database)
+        await committed(database, logged(session, 1))
+        standby.stop("immediate")
+        async with by_hand(place) as hand:
+            answer = asking(database.commit, logged(session, 2))
+            await until(lambda: waits_for_the_standby(hand))
+            await hand.execute(END.replace("terminate", "cancel"), "epoxy batches")
+            assert await answer == UNKNOWN
+        standby.start()
+        assert (await committed(database, logged(session, 2))).sequence == 2
+
+
+async def recovered_but_not_replicated(patch: pytest.MonkeyPatch) -> None:
+    """The server crashes while a commit waits for its standby. Its own disk has the commit, so it is visible after the
+    restart; the standby does not have it."""
+    async with replicated() as (place, standby), opened(place) as database:
+        session = await open_session(database)
+        await committed(database, logged(session, 1))
+        standby.stop("immediate")
+        async with by_hand(place) as hand:
+            answer = asking(database.commit, logged(session, 2))
+            await until(lambda: waits_for_the_standby(hand))
+            await asyncio.to_thread(place.server.restart, "immediate")
+            assert await answer == UNKNOWN
+        assert b"k2" in await everything(database)
+        patch.setattr(database_connection, "STATEMENT_S", 0.5)
+        for _ in range(3):
+            assert await ask(database.commit, logged(session, 2)) == UNKNOWN
+        patch.setattr(database_connection, "STATEMENT_S", 30.0)
+        standby.start()
+        assert (await committed(database, logged(session, 2))).sequence == 2
+
+
+def test_a_batch_that_only_the_crashed_server_has_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(recovered_but_not_replicated(monkeypatch))
+
+
+def test_a_question_that_does_not_wait_for_the_standby_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = """
+    SELECT batch, sequence, (SELECT position FROM replica WHERE id = $2), (SELECT config_epoch FROM replica)
+    FROM session WHERE id = $1 AND NOT fenced
+    """
+    monkeypatch.setattr(statements, "CONFIRM", question)
+    with pytest.raises(AssertionError):
+        asyncio.run(recovered_but_not_replicated(monkeypatch))
