@@ -98,11 +98,11 @@ class Keyspace:
         """The row of the committed record."""
         return self._keys + pack_bytes(key) + VALUE
 
-    def rows_of(self, key: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-        """The rows that rules read of a key."""
+    def rows_of(self, key: bytes) -> tuple[bytes, ...]:
+        """The rows that rules read or write of a key: a store that loads ahead also wants to know what is replaced."""
         packed = pack_bytes(key)
         row = self._keys + packed
-        return row + VALUE, row + BALLOT, self._votes + packed, row + CACHE
+        return row + VALUE, row + BALLOT, self._votes + packed, row + CACHE, self._expiries + packed
 
     def load(self, view: Snapshot, key: bytes) -> KeyState:
         """Everything the acceptor holds for a key. A legacy value counts as committed."""

@@ -2,9 +2,13 @@
 
 import pytest
 
+from epoxy.model.ballot import Ballot
+from epoxy.model.records import FRESH, Expiry, KeyState, Proposal, ProposalId
 from epoxy.model.shards import shard_of
+from epoxy.store.keyspace import Keyspace
+from epoxy.store.postgres.row_shards import RowShards
 from tests.store.conformance import raised
-from tests.store.postgres.shared_bench import Life, SharedServer
+from tests.store.postgres.shared_bench import REPLICA, Life, SharedServer
 
 
 @pytest.fixture
@@ -45,8 +49,11 @@ def test_the_rows_of_a_tick_are_one_query(life: Life) -> None:
 
 
 def test_what_is_near_is_not_asked_for(life: Life) -> None:
+    assert not life.store.is_near([b"k1"])
     load(life, "first", b"k1", b"fresh")
     life.run()
+    assert life.store.is_near([b"k1", b"fresh", b"a system row"])
+    assert not life.store.is_near([b"k1", b"k2"])
     life.store.put({b"k2": b"pending"}, None)
     life.heard.clear()
     load(life, "near", b"k1", b"k2", b"fresh", b"a system row")
@@ -102,3 +109,17 @@ def test_a_rule_that_raises_does_not_stop_the_others(life: Life) -> None:
         life.run()
     life.run()
     assert life.heard == ["2"]
+
+
+def test_rows_that_a_rule_writes_are_among_those_that_are_loaded() -> None:
+    """So that a batch need not ask what it replaces."""
+    space, expiry = Keyspace(REPLICA), Expiry(ttl_ms=1000, since=1)
+    committed = Proposal(value=b"v", version=1, mutable=True, proposal_id=ProposalId(1, 1), expiry=expiry)
+    after = KeyState(committed=committed, promised=Ballot(1, 1))
+    life = Life(SharedServer(), layout=RowShards(REPLICA))
+    life.store.load(space.rows_of(b"key"), lambda: None)
+    life.run()
+    rows, entry = space.changes(life.store.newest(), b"key", FRESH, after)
+    assert len(rows) == 3
+    life.store.put(rows, entry)
+    assert life.under_way() == ["commit"]

@@ -103,6 +103,9 @@ class PostgresStore(Transactor):
         if self._dead is None:
             self._loads.load(rows, then)
 
+    def is_near(self, rows: Sequence[bytes]) -> bool:
+        return all(map(self._rows.is_near, rows))
+
     def cut(self, done: Callable[[StoreCut], None]) -> None:
         self._assert_alive()
         self.when_durable(lambda: self._open_cut(done))
