@@ -257,6 +257,18 @@ class DiskUsage(Struct, frozen=True, kw_only=True):
     free_bytes: Count
 
 
+class SessionReport(Struct, frozen=True, kw_only=True):
+    """A node of a datacenter that has several, by the table in their database. `gateway`: it speaks with other
+    datacenters. `lease_ms`: what was left of its lease when the table was read; negative: it is silent."""
+
+    session: Count
+    url: str
+    version: str = ""
+    shards: Count = 0
+    gateway: bool = False
+    lease_ms: float = 0.0
+
+
 class NodeReport(Struct, frozen=True, kw_only=True):
     """A node on itself and on its peers.
 
@@ -278,6 +290,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
     `access_version`: of the table of grants in force; `access_age_s`: since it was last confirmed by a quorum.
     `readable_secrets`: files of secrets and keys, each after its setting, that other users of the machine can read.
+    `session` and `nodes`: of a datacenter with several nodes, which one this is, and all of them.
     `certificates`: when those of [tls] end, in seconds since 1970, by the name of the setting. `secrets`: fingerprints
     of the cluster's secrets that this node accepts; it speaks the first.
     """
@@ -317,6 +330,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     rotten_rows: int = 0
     unrepaired_rows: int = 0
     scrub_ended_at: float | None = None
+    session: Count = 0
+    nodes: list[SessionReport] = []
     invariant_violations: int = 0
     flow_failures: int = 0
     compiled: bool = False

@@ -79,6 +79,8 @@ def report_of(node: "Node") -> NodeReport:
         url=node.settings.node.advertise_url,
         addresses=list(me.urls) if (me := config.info(node.me)) is not None else [],
         start=start_of(node),
+        session=node.session,
+        nodes=node.sessions_of_datacenter(),
         certificates=dict(credentials.certificate_ends),
         secrets=list(credentials.secrets),
         auth="open" if node.access.is_open else "tokens",

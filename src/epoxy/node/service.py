@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from epoxy.model.api import DiskUsage, NodeReport, ReplicaView
+from epoxy.model.api import DiskUsage, NodeReport, ReplicaView, SessionReport
 from epoxy.model.errors import RottenRow
 from epoxy.model.marks import is_owned
 from epoxy.model.records import KeyState, Proposal
@@ -110,6 +110,9 @@ class Node:
         self.longest_sync_ms: Callable[[], float | None] = lambda: None
         self.disk_usage: Callable[[], DiskUsage | None] = lambda: None
         """Both of the store; None: it has no disk."""
+        self.session = 0
+        self.sessions_of_datacenter: Callable[[], list[SessionReport]] = list
+        """Of a datacenter with several nodes."""
         self.credentials: Callable[[], Credentials] = Credentials
         """Of the process; without one there are none."""
         self.audit, self.guesses = AuditLog(), Guesses()

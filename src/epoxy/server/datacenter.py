@@ -8,6 +8,7 @@ void: the process begins anew, as after a crash.
 import asyncio
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
@@ -20,7 +21,7 @@ from epoxy.datacenter.links import NodeLinks
 from epoxy.datacenter.messages import CommitNews
 from epoxy.datacenter.ports import Answered
 from epoxy.datacenter.routes import Routes
-from epoxy.model.api import DiskUsage
+from epoxy.model.api import DiskUsage, SessionReport
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.errors import StoreUnavailable
 from epoxy.model.messages import Reply, Request
@@ -235,6 +236,8 @@ class DatacenterSession:
 
     def _adopt(self, node: DatacenterNode) -> None:
         self._served.node = node
+        node.session = self.ownership.session
+        node.sessions_of_datacenter = self._sessions
         self.store.config_epoch = node.replica.config.epoch
         node.replica.config_watchers.append(self._config_changed)
 
@@ -261,6 +264,21 @@ class DatacenterSession:
         done = asyncio.Event()
         self.ownership.hand_all_over(done.set)
         await done.wait()
+
+    def _sessions(self) -> list[SessionReport]:
+        table = self.ownership.table
+        shards = Counter(table.owners)
+        return [
+            SessionReport(
+                session=row.id,
+                url=row.url,
+                version=row.version,
+                shards=shards[row.id],
+                gateway=table.owners[SYSTEM_SHARD] == row.id,
+                lease_ms=row.left_ms,
+            )
+            for row in table.sessions
+        ]
 
     # Links inside the datacenter
 

@@ -309,7 +309,10 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("node", "advertise_url", ['"10.0.0.1:7800"', '"ftp://x"', '"http://"', "1"]),
         ("cluster", "quorum_policy", ['"majority"', "1", "[]"]),
         ("cluster", "secret_file", ["1"]),
-        ("store", "driver", ['"postgres"', '""']),
+        ("store", "driver", ['"sqlite"', '""']),
+        ("store", "url", ['"mysql://db/x"', '"postgresql://a b"', '""']),
+        ("store", "schema", ['"Epoxy"', '"1a"', '"a-b"', '""']),
+        ("store", "lease_ms", ["499", "60001", '"5s"']),
         ("limits", "connections", ["0", "100001"]),
         ("limits", "pipeline", ["0", "100001"]),
         ("limits", "writes_in_flight", ["0", "1000001"]),
@@ -665,3 +668,12 @@ def test_addresses_that_a_member_cannot_have(write: Write, url: str, words: str)
     with pytest.raises(ConfigError) as refused:
         load(write(with_members(member(1, url=url), member(2))), flags=flags)
     assert words in str(refused.value)
+
+
+def test_a_database_is_named_with_the_driver_that_uses_it_and_only_then(write: Write) -> None:
+    url = "postgresql://epoxy:hidden@db1,db2/epoxy?target_session_attrs=read-write"
+    assert refusal(write(f"{SMALLEST}[store]\ndriver = 'postgres'\n")).endswith("postgresql://user@host:5432/database")
+    assert "is for store.driver" in refusal(write(f"{SMALLEST}[store]\nurl = '{url}'\n"))
+    settings = load(write(f"{SMALLEST}[store]\ndriver = 'postgres'\nurl = '{url}'\n"))
+    assert (settings.store.url, settings.store.schema, settings.store.lease_ms) == (url, "epoxy", 5_000)
+    assert in_force(settings)["store"]["url"] == url.replace("hidden", "***")
