@@ -7,7 +7,7 @@ from epoxy.model.transactions import Add, Txn, TxnOutcome
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, ReadResult, Refused, Source, Write
 from epoxy.model.writes import Path as Way
 from epoxy.node.keys.key_queue import MAX_QUEUED_PER_KEY
-from epoxy.node.service import MAX_LONG_READS_BYTES
+from epoxy.node.long_reads import MAX_LONG_READS_BYTES
 from epoxy.protocol.effects import Timing
 from epoxy.runtime.admission import GRAIN_MS
 from tests.node.service_bench import TIMEOUT_MS, World

@@ -39,6 +39,7 @@ from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.sessions import Sessions
+from epoxy.node.long_reads import LongReads
 from epoxy.node.members.lifecycle import STARTING, STOPPING, Lifecycle, lifecycle_of
 from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
@@ -77,11 +78,6 @@ READ_LATE = ReadFailed(reason="no answer in time")
 
 Written = Callable[[Outcome], None]
 Heard = Callable[[ReadAnswer], None]
-
-LONG_VALUE_BYTES = 64 << 10
-MAX_LONG_READS_BYTES = 4 << 20
-"""Of linearizable reads of values that long, at a time: each brings the value from every replica that is asked, through
-the links that votes take, and a MiB takes a replica 20 ms."""
 
 
 class Node:
@@ -140,7 +136,7 @@ class Node:
         self.replica.ordered = self.ordered.handle
         limits, timeout_ms = settings.limits, settings.limits.request_timeout_ms
         self._writes: Admission[Outcome] = Admission(clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, UNBEGUN)
-        self._long_reads_bytes = 0
+        self._long_reads = LongReads()
         self._reads: Admission[ReadAnswer] = Admission(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
         self._txns: Admission[TxnOutcome] = Admission(clock, limits.writes_in_flight, timeout_ms, LATE)
         self._admission: tuple[Admission[Any], ...] = (self._writes, self._reads, self._txns)
@@ -324,18 +320,12 @@ class Node:
         elif reads.count >= reads.limit:
             reads.refused += 1
             answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
-        elif size >= LONG_VALUE_BYTES and self._long_reads_bytes + size > MAX_LONG_READS_BYTES:
+        elif self._long_reads.refuses(size):
             reads.refused += 1
-            answered(Refused(reason=f"reads of {self._long_reads_bytes} bytes are asking other regions already"))
+            answered(Refused(reason=f"reads of {self._long_reads.bytes} bytes are asking other regions already"))
         else:
-            if size >= LONG_VALUE_BYTES:
-                self._long_reads_bytes += size
-                answered = partial(self._long_read_ended, size, answered)
+            answered = self._long_reads.begin(size, answered)
             self.driver.read(key, consistency, reads.begin(partial(self._found, key, consistency, answered), caller))
-
-    def _long_read_ended(self, size: int, answered: Heard, outcome: ReadAnswer) -> None:
-        self._long_reads_bytes -= size
-        answered(outcome)
 
     def _found(self, key: bytes, consistency: Consistency, answered: Heard, outcome: ReadAnswer) -> None:
         """Other replicas may know that a key belongs to transactions before this one does."""
