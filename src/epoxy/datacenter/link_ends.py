@@ -263,7 +263,8 @@ class NodeServer(UpgradedProtocol):
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._flush_is_next = False
-        self._under_way = 0
+        self._open: set[int] = set()
+        """Numbers of questions that are not answered yet."""
         self._silent_ticks = 0
         self._is_retired = False
 
@@ -316,9 +317,11 @@ class NodeServer(UpgradedProtocol):
 
     def _serve(self, number: int, question: Any) -> None:
         handler = self._handlers.get(type(question))
-        answered = partial(self._answer, number) if number else ignore
-        self._under_way += number > 0
-        if self._under_way > self._limits.pending_questions:
+        answered = ignore
+        if number:
+            self._open.add(number)
+            answered = partial(self._answer, number)
+        if len(self._open) > self._limits.pending_questions:
             self._refuse(f"more than {self._limits.pending_questions} questions at a time")
         elif handler is None:
             answered(Unanswerable(f"this node does not serve {type(question).__name__}"))
@@ -327,9 +330,13 @@ class NodeServer(UpgradedProtocol):
                 handler(self._sender, question, answered)
             except Exception as error:
                 report(error)
+                answered(Unanswerable("a bug; the log of the node has more"))
 
     def _answer(self, number: int, answer: Any) -> None:
-        self._under_way -= 1
+        """Once."""
+        if number not in self._open:
+            return
+        self._open.discard(number)
         try:
             piece = encode(number, answer)
         except TooLong as error:
