@@ -172,11 +172,12 @@ lint: setup ## ruff (lint and format), mypy --strict, import-linter
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: sim
-sim: setup ## simulate immutable, mutable and hot keys, and leases, over SEEDS (default 0..10000)
+sim: setup ## simulate immutable, mutable and hot keys, leases, and nodes that share a database, over SEEDS (default 0..10000)
 	$(BIN)/epoxy sim per-key --seeds $(SEEDS)
 	$(BIN)/epoxy sim mutable --seeds $(SEEDS)
 	$(BIN)/epoxy sim hot --seeds $(SEEDS)
 	$(BIN)/epoxy sim leases --seeds $(SEEDS)
+	$(BIN)/epoxy sim datacenter --seeds $(SEEDS)
 
 KILLS ?= 1000
 POWER_CUTS ?= 1000

@@ -1,4 +1,7 @@
-"""From a seed to a plan: a few nodes on one database, with leases of a second or so, and faults that are longer."""
+"""From a seed to a plan: a few nodes on one database, with leases of a second or so, and faults that are longer.
+
+Every third seed aims at nodes that wake up with an old memory: each is paused beyond its lease, the others write its
+keys meanwhile, and the first that it hears when it wakes up is what it has in memory asked for."""
 
 from random import Random
 
@@ -15,7 +18,8 @@ SIZES = (1, 1, 3)
 
 NODES = (2, 2, 3, 4)
 LEASES_MS = (400.0, 1_000.0, 2_000.0)
-CALM_SEEDS = 6
+WAKING_SEEDS = 3
+CALM_SEEDS = 5
 """In one run of so many nothing breaks."""
 
 ASKS = (Ask.PUT, Ask.PUT, Ask.INCREMENT, Ask.INCREMENT, Ask.SWAP, Ask.DELETE, Ask.RESERVE, Ask.READ, Ask.READ, Ask.READ)
@@ -55,12 +59,47 @@ def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = N
         faults_end_us=until_us,
     )
     plan = replace(plan, timing=with_near(plan.timing, plan.n, seed))
+    if seed % WAKING_SEEDS == 0 and not is_calm:
+        return with_wakings(dice, plan)
     joins = [
         NodeFault(at_us=dice.randrange(until_us), kind=NodeFaultKind.JOIN, node=node)
         for node in range(plan.first_nodes + 1, nodes + 1)
     ]
     faults = [] if is_calm else draw_node_faults(dice, plan)
     return replace(plan, faults=tuple(sorted((*joins, *faults), key=lambda fault: fault.at_us)))
+
+
+def with_wakings(dice: Random, plan: DatacenterPlan) -> DatacenterPlan:
+    lease_us, end_us = int(plan.lease_ms * 1000), 0
+    keys = dice.sample(range(KEYS), k=4)
+    faults: list[NodeFault] = []
+    steps: list[list[DatacenterStep]] = [[] for _ in range(4)]
+    for episode in range(3):
+        at_us = end_us + dice.randrange(lease_us, 2 * lease_us)
+        lasts_us = int(lease_us * dice.uniform(1.5, 3.0))
+        end_us, node = at_us + lasts_us, dice.randint(1, plan.nodes)
+        faults.append(NodeFault(at_us=at_us, kind=NodeFaultKind.PAUSE, node=node, lasts_us=lasts_us))
+        for client, asked in enumerate(steps):
+            others = [each for each in range(1, plan.nodes + 1) if each != node]
+            for begin, end, ask, place in (
+                (at_us - lease_us // 2, at_us, dice.choice((Ask.PUT, Ask.READ)), node),
+                (
+                    at_us + lasts_us // 2,
+                    end_us - lasts_us // 8,
+                    dice.choice((Ask.PUT, Ask.INCREMENT)),
+                    dice.choice(others),
+                ),
+                (end_us - lasts_us // 8, end_us, dice.choice((Ask.READ, Ask.READ, Ask.PUT)), node),
+            ):
+                when, value = dice.randrange(begin, end), 100 * client + 10 * episode + len(asked)
+                asked.append(DatacenterStep(at_us=when, ask=ask, key=keys[client], value=value, place=place))
+    return replace(
+        plan,
+        first_nodes=plan.nodes,
+        clients=tuple(tuple(asked) for asked in steps),
+        faults=tuple(faults),
+        faults_end_us=end_us + lease_us,
+    )
 
 
 def draw_database_weather(dice: Random) -> DatabaseWeather:

@@ -29,6 +29,15 @@ class JudgedTables(DatabaseTables):
         super().__init__(now_ms)
         self.ran: dict[tuple[int, bytes], deque[int]] = {}
         """By session and key, the epochs in which rules ran whose writes are not known to be durable."""
+        self.serves: Callable[[int, int], bool] = lambda _session, _shard: False
+        """Whether the process of a session serves a shard."""
+
+    def _set_owner(self, shard: int, owner: int) -> None:
+        before = self.owner(shard)
+        if before and before != owner and self.serves(before, shard):
+            what = f"session {before} serves shard {shard}, is not fenced"
+            raise Violation("one owner", f"{what}, and session {owner} is named as its owner")
+        super()._set_owner(shard, owner)
 
     def _apply(self, batch: GroupCommit) -> None:
         rows = [*(key for key, _, _ in batch.rows), *batch.deleted]

@@ -52,6 +52,7 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         self.calm = False
         self.config = first_epoch(tuple(range(1, plan.n + 1)), plan.policy)
         self.server = DatabaseServer(self.world, plan)
+        self.server.tables.serves = self._serves
         self.judge = DatacenterJudge(self.server.tables)
         self.network: DatacenterNetwork = DatacenterNetwork(self)
         self.machines = [NodeMachine(number, self) for number in range(1, plan.nodes + 1)]
@@ -71,6 +72,9 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         """The process that other datacenters have a link to: that which took the system shard last."""
         owner = self.server.tables.owner(SYSTEM_SHARD)
         return next((life for life in self.lives if life.session == owner and life.replica is not None), None)
+
+    def _serves(self, session: int, shard: int) -> bool:
+        return any(life.session == session and shard in life.ownership.owned for life in self.lives)
 
     def inside(self, to: NodeLife, action: Action) -> None:
         """A message to another node of the datacenter."""
@@ -169,11 +173,17 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         self.world.after(FOLLOW_US, self._follow)
 
     def _is_spread(self) -> bool:
+        """Whether every shard has one owner, each node as many, and every node knows it."""
         if any(machine.is_leaving for machine in self.machines):
             return False
+        tables = self.server.tables
+        owners = [tables.owner(shard) for shard in tables.shards]
         held = [len(life.ownership.owned - {SYSTEM_SHARD}) for life in self.lives]
-        gateways = [life for life in self.lives if SYSTEM_SHARD in life.ownership.owned]
-        return sum(held) == len(self.server.tables.shards) - 1 and max(held) - min(held) <= 1 and len(gateways) == 1
+        return (
+            sum(len(life.ownership.owned) for life in self.lives) == len(owners)
+            and max(held) - min(held) <= 1
+            and all(list(life.ownership.table.owners) == owners for life in self.lives)
+        )
 
     def _last_look(self) -> None:
         """A last read of every key, at every node and datacenter: it finds what was lost."""

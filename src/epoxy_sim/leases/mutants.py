@@ -168,7 +168,7 @@ def over_if_unknown(leases: Leases, key: bytes, found: LeaseCount) -> None:
         look_at_session(leases, key, found)
 
 
-mutant(Leases, "_session_over", "session-forgotten", "the tombstone of a session ends nothing")(nothing)
+mutant(Leases, "session_over", "session-forgotten", "the tombstone of a session ends nothing")(nothing)
 
 
 # Evidence.

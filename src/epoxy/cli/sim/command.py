@@ -6,7 +6,7 @@ import click
 
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.sim import elect, keys, leases, placement, results, store, txn
+from epoxy.cli.sim import datacenter, elect, keys, leases, placement, results, store, txn
 from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim.campaigns import HELD, VIOLATED
 from epoxy.cli.sim.mutants import mutants
@@ -38,6 +38,7 @@ def sim() -> None:
       epoxy sim membership --seeds 0..500        members come and go
       epoxy sim rot --seeds 0..500               rows of the disks rot
       epoxy sim leases --seeds 0..500            locks and values that end
+      epoxy sim datacenter --seeds 0..500        nodes that share a database
       epoxy sim per-key --mutant two-fast-votes  plant a fault and watch it being caught
       epoxy sim per-key --replay 4711            one seed, with its full trace
       epoxy sim exhaustive --n 3 --proposers 2   every reachable state of a small world
@@ -156,5 +157,6 @@ for command in (
     *(elect.elect, elect.as_described, elect.elect_mutants),
     *(txn.ordered, txn.ordered_mutants, placement.placement, placement.placement_mutants),
     *(store.store, store.store_mutants, leases.leases, leases.leases_mutants),
+    *(datacenter.datacenter, datacenter.datacenter_mutants),
 ):
     sim.add_command(command)
