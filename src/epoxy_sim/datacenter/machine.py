@@ -188,6 +188,7 @@ class NodeLife:
         self.ownership = Ownership(self.way.database, self, url=url, version="1", lease_ms=plan.lease_ms)
         self.ownership.taken = self._taken
         self.ownership.quiesce = self.quiesce
+        self.ownership.farewell = self._farewell
         self.ownership.fenced = machine.rebuild
         self.links = InsideLinks(self)
         self.routes = Routes(self.ownership, self.links, self, self)
@@ -296,6 +297,10 @@ class NodeLife:
             self.replica.forget_states()
         self.store.disown([shard])
         done(True)
+
+    def _farewell(self, then: Action) -> None:
+        assert self.store is not None
+        self.store.when_durable(then)
 
     # What a client asks of this node
 

@@ -58,7 +58,7 @@ def tell_at_once(store: PostgresStore, done: Callable[[], None]) -> None:
 @mutant(PostgresStore, "_sent", "unknown-is-done", "a batch whose connection was lost is taken for durable")
 def take_for_done(store: PostgresStore, made: GroupCommit, batch: PendingBatch, reached: Reached) -> None:
     if reached.verdict is Verdict.UNKNOWN:
-        reached = Reached(Verdict.DONE, store._sequence, store._position)
+        reached = Reached(Verdict.DONE, store.newest_stamp(), store.position())
     sent(store, made, batch, reached)
 
 

@@ -8,6 +8,7 @@ from epoxy_sim.datacenter.generate import generate
 from epoxy_sim.datacenter.plan import NodeFaultKind
 from epoxy_sim.datacenter.shrink import without_last
 from epoxy_sim.datacenter.simulation import run
+from epoxy_sim.mutation_testing import chase
 
 
 def test_some_seeds_hold() -> None:
@@ -48,10 +49,11 @@ def test_a_plan_is_described_and_made_smaller() -> None:
 
 @pytest.mark.pure("plants faults")
 def test_a_failure_is_shrunk() -> None:
-    setup = DatacenterSetup(mutant="no-batch-fence")
-    plan = setup.plan(0)
+    setup = DatacenterSetup(mutant="answers-before-commit")
+    catch = chase(setup)
+    assert catch.seed is not None
+    assert catch.rule is not None
+    plan = setup.plan(catch.seed)
     with setup.planted():
-        failure = setup.run(plan).failure
-        assert failure is not None
-        shrunk = setup.shrink(plan, failure.rule, limit_events=60_000)
+        shrunk = setup.shrink(plan, catch.rule, limit_events=60_000)
     assert shrunk.report.plan.size < plan.size
