@@ -153,7 +153,7 @@ class KeyEngine(Protocol):
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
 
 
-class KeyRoutes(Protocol):
+class OwnerRoutes(Protocol):
     """Which node of a datacenter serves a key, and the way there. A datacenter is one replica; its keys are split into
     shards, each of which is owned by one node at a time."""
 

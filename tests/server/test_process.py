@@ -331,18 +331,18 @@ def test_clients_of_either_door_and_those_that_are_let_in_are_waited_for(
         process = Process(settings)
         await process.start()
         try:
-            assert not process.doors.listeners.has_clients
+            assert not process.endpoints.listeners.has_clients
             for port in ports:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
-                await settled(lambda: bool(process.doors.connections or process.doors._resp.connections))
-                await settled(lambda: not any(each.opening for each in process.doors.listeners._open))
-                assert process.doors.listeners.has_clients, f"one at port {port} alone"
+                await settled(lambda: bool(process.endpoints.connections or process.endpoints._resp.connections))
+                await settled(lambda: not any(each.opening for each in process.endpoints.listeners._open))
+                assert process.endpoints.listeners.has_clients, f"one at port {port} alone"
                 writer.close()
-                await settled(lambda: not process.doors.connections and not process.doors._resp.connections)
-                assert not process.doors.listeners.has_clients
+                await settled(lambda: not process.endpoints.connections and not process.endpoints._resp.connections)
+                assert not process.endpoints.listeners.has_clients
             with monkeypatch.context() as patched:
                 patched.setattr(Listener, "opening", 1)
-                assert process.doors.listeners.has_clients, "a handshake is under way"
+                assert process.endpoints.listeners.has_clients, "a handshake is under way"
         finally:
             await process.stop(asyncio.Event())
 

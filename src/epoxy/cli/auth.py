@@ -16,7 +16,8 @@ from epoxy.client.limits import TIMEOUT_S
 from epoxy.client.pool import ask_once
 from epoxy.model.access import AccessRole
 from epoxy.model.errors import ConfigError, InvalidRequest
-from epoxy.node.process.config import EVERYWHERE, Settings, load
+from epoxy.node.process.address_checks import EVERYWHERE
+from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG
 from epoxy.node.process.secret_files import read_secret
 from epoxy.transport.peers.operator_header import operator_authorization

@@ -65,7 +65,7 @@ def shown(settings: Settings) -> str:
 
 def run(settings: Settings, log_level: str) -> int:
     """Imports the server only here: other commands start faster without it."""
-    from epoxy.server import serving
+    from epoxy.server import serve as serving
 
     return run_process(lambda: serving.serve(settings), log_level)
 

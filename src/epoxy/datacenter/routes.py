@@ -144,7 +144,7 @@ class RoutedRequest:
 
 
 class Routes:
-    """`ports.KeyRoutes`, and what other nodes ask of this one."""
+    """`ports.OwnerRoutes`, and what other nodes ask of this one."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from epoxy.model.writes import (
 from epoxy.node.process.config import Settings
 from epoxy.node.service import Heard, Node, Written
 from epoxy.node.timing import Links
-from epoxy.ports import Clock, Dice, KeyRoutes, MemberTransport, Store
+from epoxy.ports import Clock, Dice, MemberTransport, OwnerRoutes, Store
 from epoxy.runtime.admission import Caller
 
 QUIESCE_MS = 10.0
@@ -49,7 +49,7 @@ class DatacenterNode(Node):
         dice: Dice,
         alarm: Callable[[str], None],
         member_rpc: MemberTransport | None,
-        routes: KeyRoutes,
+        routes: OwnerRoutes,
     ) -> None:
         """`member_rpc` None: a shard node, which learns of members through the gateway."""
         self.routes = routes

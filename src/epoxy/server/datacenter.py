@@ -54,7 +54,7 @@ NEWS_MS = 50.0
 """How often a shard node says that the changelog has more: a reader of changes waits for as long at most."""
 
 
-class PostgresBacking:
+class PostgresStorage:
     """The database's disk is not this machine's: how full it is and how long its syncs take is its operator's."""
 
     def __init__(self, settings: Settings, store: PostgresStore, *, is_new: bool) -> None:
@@ -153,7 +153,7 @@ class DatacenterSession:
             reached=Reached(verdict=Verdict.DONE, sequence=sequence, position=position),
             on_fenced=self.ownership.end,
         )
-        self.backing = PostgresBacking(self._settings, self.store, is_new=not position)
+        self.storage = PostgresStorage(self._settings, self.store, is_new=not position)
         tls = self._certificates
         self.links = NodeLinks(
             session,

@@ -1,4 +1,4 @@
-"""What every kind of node process has: store, certificates, secrets and doors, and the order in which they end."""
+"""What every kind of node process has: store, certificates, secrets and APIs, and the order in which they end."""
 
 import asyncio
 import os
@@ -20,10 +20,10 @@ from epoxy.node.report import Credentials
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
-from epoxy.server.backing import Backing, EmbeddedBacking
 from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
-from epoxy.server.doors import Doors
+from epoxy.server.endpoints import Endpoints
+from epoxy.server.storage import EmbeddedStorage, Storage
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import Link
 
@@ -34,10 +34,10 @@ class NodeProcess:
     """A part of a process, made inside a running event loop."""
 
     node: Node
-    doors: Doors
+    endpoints: Endpoints
 
-    def __init__(self, settings: Settings, backing: Backing | None) -> None:
-        """`backing` None: a data directory of its own."""
+    def __init__(self, settings: Settings, storage: Storage | None) -> None:
+        """`storage` None: a data directory of its own."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         check(settings)
@@ -45,13 +45,13 @@ class NodeProcess:
         map_long_blocks()
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
         self.certificates = Certificates(settings)
-        self._embedded: EmbeddedBacking | None = None
-        if backing is None:
+        self._embedded: EmbeddedStorage | None = None
+        if storage is None:
             post, schedule = self._loop.call_soon_threadsafe, self._loop.call_soon
-            backing = self._embedded = EmbeddedBacking(settings, post, schedule, self._store_failed)
-        self._backing = backing
-        self._store = backing.store
-        self.settings = settings = settings.of_cluster(backing.cluster)
+            storage = self._embedded = EmbeddedStorage(settings, post, schedule, self._store_failed)
+        self._storage = storage
+        self._store = storage.store
+        self.settings = settings = settings.of_cluster(storage.cluster)
         self.secrets = ClusterSecrets(settings)
         self.reloading = Reloading(
             {"secrets": self.secrets, "certificates": self.certificates}, self.certificates.remind
@@ -62,15 +62,15 @@ class NodeProcess:
     def _equip(self, node: Node) -> None:
         """Give a node what it has of its process."""
         node.credentials = self._credentials
-        node.longest_sync_ms = self._backing.longest_sync_ms
-        node.disk_usage = self._backing.disk_usage
+        node.longest_sync_ms = self._storage.longest_sync_ms
+        node.disk_usage = self._storage.disk_usage
         node.audit = audit_of(self.settings)
         node.failures.report = self._flow_failed
 
     def close(self) -> None:
         self._stopped = True
         self.reloading.stop()
-        self.doors.close()
+        self.endpoints.close()
         self.node.audit.close()
         if self._embedded is not None:
             self._embedded.close()
@@ -87,7 +87,7 @@ class NodeProcess:
             LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
 
     async def _drain_ports(self) -> None:
-        await self.doors.drain()
+        await self.endpoints.drain()
         await self._durable()
 
     def _durable(self) -> "asyncio.Future[None]":

@@ -36,14 +36,14 @@ from epoxy.ports import Clock, Dice
 from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
-from epoxy.server.backing import Backing
-from epoxy.server.doors import Doors
 from epoxy.server.elect_agents import ElectAgents
+from epoxy.server.endpoints import Endpoints
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.node_process import NodeProcess, warn
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
 from epoxy.server.scrubbing import Scrubbing, cannot_start
+from epoxy.server.storage import Storage
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier, wall_ms
 from epoxy.transport.peers.member_rpc import MemberRpcClient
@@ -54,7 +54,7 @@ class SharedStore(Protocol):
     """What the gateway of several nodes has of its datacenter (`server.datacenter`)."""
 
     @property
-    def backing(self) -> Backing: ...
+    def storage(self) -> Storage: ...
 
     def gateway_node(
         self,
@@ -81,7 +81,7 @@ class Process(NodeProcess):
     """A node that is a whole replica: the only one of its datacenter, or the gateway of several."""
 
     def __init__(self, settings: Settings, shared: "SharedStore | None" = None) -> None:
-        super().__init__(settings, shared.backing if shared is not None else None)
+        super().__init__(settings, shared.storage if shared is not None else None)
         self._shared = shared
         settings = self.settings
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
@@ -111,8 +111,8 @@ class Process(NodeProcess):
             self._peers.identity.gate = self._gate = self.node.gate
             self._gate.alarm = self._store_refused
             check_members(settings, self.node.replica.config)
-            warn(settings, self.certificates.flaw(), is_new=self._backing.is_new)
-            self.metrics = Metrics(self.node, lambda: self.doors.requests())
+            warn(settings, self.certificates.flaw(), is_new=self._storage.is_new)
+            self.metrics = Metrics(self.node, lambda: self.endpoints.requests())
             self.node.latency.then = self.metrics.counters
             self._equip(self.node)
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
@@ -153,7 +153,7 @@ class Process(NodeProcess):
                 *WorldRoutes(world.look).table(),
                 *self._samples.table(),
             ]
-            self.doors = Doors(settings, self.node, self.metrics, self.certificates, more, self._peers)
+            self.endpoints = Endpoints(settings, self.node, self.metrics, self.certificates, more, self._peers)
             undo.pop_all()
 
     def _make_node(self, member_rpc: MemberRpcClient) -> Node:
@@ -178,7 +178,7 @@ class Process(NodeProcess):
         node, config = self.settings.node, self.node.replica.config
         await check_member_url(self.settings, config, self.peer_router.identity, self._probes.members_at)
         await self._durable()
-        await self.doors.open()
+        await self.endpoints.open()
         self.reloading.start()
         self._peers.start()
         self.peer_router.start()
@@ -202,15 +202,15 @@ class Process(NodeProcess):
             },
         )
         log_access(self.node)
-        descriptors.log_lower_limit(self.settings.limits.connections, self.doors.connections.limit)
+        descriptors.log_lower_limit(self.settings.limits.connections, self.endpoints.connections.limit)
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Refuse new requests, answer those under way, then close the links and the store. `hurry` ends the wait:
         clients that are not answered by then do not know the outcome."""
-        self.doors.last_call()
+        self.endpoints.last_call()
         self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
-        self.doors.close()
+        self.endpoints.close()
         self._samples.close()
         self._actors.last_call()
         await self._drain(hurry)

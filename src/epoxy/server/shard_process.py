@@ -10,27 +10,27 @@ from epoxy.node.process.logs import LOGGER
 from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.access import log_access
 from epoxy.server.datacenter import DatacenterSession
-from epoxy.server.doors import Doors
+from epoxy.server.endpoints import Endpoints
 from epoxy.server.node_process import NodeProcess, warn
 
 
 class ShardProcess(NodeProcess):
     def __init__(self, settings: Settings, session: DatacenterSession) -> None:
-        super().__init__(settings, session.backing)
+        super().__init__(settings, session.storage)
         self._session = session
         clock = CoarseClock(self._clock)
         self.node = node = session.shard_node(self.settings, clock, self._dice, self._alarm)
         warn(self.settings, self.certificates.flaw(), is_new=False)
-        self.metrics = Metrics(node, lambda: self.doors.requests())
+        self.metrics = Metrics(node, lambda: self.endpoints.requests())
         node.latency.then = self.metrics.counters
         self._equip(node)
-        self.doors = Doors(self.settings, node, self.metrics, self.certificates, session.routes())
-        for clear in self.doors.caches():
+        self.endpoints = Endpoints(self.settings, node, self.metrics, self.certificates, session.routes())
+        for clear in self.endpoints.caches():
             node.on_handover(clear)
 
     async def start(self) -> None:
         node = self.settings.node
-        await self.doors.open()
+        await self.endpoints.open()
         self.reloading.start()
         self._session.start()
         self.node.start()
@@ -47,14 +47,14 @@ class ShardProcess(NodeProcess):
             },
         )
         log_access(self.node)
-        descriptors.log_lower_limit(self.settings.limits.connections, self.doors.connections.limit)
+        descriptors.log_lower_limit(self.settings.limits.connections, self.endpoints.connections.limit)
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Refuse new requests, and answer those under way."""
-        self.doors.last_call()
+        self.endpoints.last_call()
         self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
-        self.doors.close()
+        self.endpoints.close()
         await self._drain(hurry)
         self.node.stop()
         self._session.stop()

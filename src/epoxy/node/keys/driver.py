@@ -29,7 +29,7 @@ from epoxy.node.keys.recent_writers import RecentWriters
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.single_write import SingleWrite
 from epoxy.node.observer import Observer, Unobserved
-from epoxy.ports import Clock, Dice, KeyRoutes, Transport
+from epoxy.ports import Clock, Dice, OwnerRoutes, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
 from epoxy.protocol.keys.carrying import answer_to, in_messages, is_declined, place, unpacked, was_taken_by_none
@@ -81,7 +81,7 @@ class Driver:
         self.timing = timing
         self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
-        self.routes: KeyRoutes | None = None
+        self.routes: OwnerRoutes | None = None
         """To the owners of keys inside a datacenter of several nodes; None: there is one, and all keys are its own."""
         self.silence: Callable[[], None] = lambda: None
         """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""

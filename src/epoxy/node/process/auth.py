@@ -10,7 +10,8 @@ from typing import Literal
 
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
-from epoxy.node.process.config import NodeSettings, Settings, resolved
+from epoxy.node.process.address_checks import resolved
+from epoxy.node.process.config import NodeSettings, Settings
 
 
 def auth_of(settings: Settings) -> Literal["tokens", "open"]:

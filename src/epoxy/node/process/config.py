@@ -5,9 +5,7 @@ value out of range, is refused with one line that names the setting, the line of
 command line flag beats an environment variable (EPOXY_NODE_HTTP for `http` in [node]), which beats the file.
 """
 
-import socket
 from collections.abc import Collection, Mapping
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -20,6 +18,7 @@ from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.node_urls import BadUrls, first_twice, is_one_of, split_urls
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
+from epoxy.node.process.address_checks import check_listeners, check_schemes
 from epoxy.node.process.sections import (
     FilePath,
     ListenAddress,
@@ -81,7 +80,6 @@ AgentAddresses = Annotated[
 DatabaseUrl = Annotated[
     str, Meta(pattern=r"^postgres(ql)?://\S+\Z", description="a URL, as postgresql://user@host:5432/database")
 ]
-EVERYWHERE = {"0.0.0.0", "::"}
 
 
 class MemberSetting(Struct, frozen=True, kw_only=True):
@@ -284,9 +282,9 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
     members = read_members(source, read["cluster"].pop("members"))
     cluster = ClusterSettings(members=members, **read["cluster"])
     node = read_self(source, NodeSettings(**read["node"]), cluster, "http" if tls is None else "https")
-    check_schemes(source, members, tls)
+    check_schemes(source, [(each.id, url) for each in members for url in each.urls], tls=tls is not None)
     store = read_store(source, read["store"])
-    check_doors(source, node.listeners)
+    check_listeners(source, node.listeners)
     return Settings(
         node=node,
         cluster=cluster,
@@ -423,35 +421,6 @@ def own_url(source: TomlSource, node: NodeSettings, me: MemberSetting, scheme: s
         f"{where}: node.advertise_url is missing: member {me.id} has several addresses, and it is the one of this "
         f"node: {' or '.join(me.urls)}"
     )
-
-
-def check_schemes(source: TomlSource, members: tuple[MemberSetting, ...], tls: TlsSettings | None) -> None:
-    """All listeners of a node use TLS, or none."""
-    scheme, reason = ("http", "there is no [tls]") if tls is None else ("https", "there is [tls]")
-    for replica, url in [(member.id, url) for member in members for url in member.urls]:
-        if urlsplit(url).scheme != scheme:
-            where = source.where("cluster", "members")
-            raise ConfigError(f"{where}: member {replica} is at {url}, but {reason}: allowed: {scheme}://")
-
-
-def check_doors(source: TomlSource, listeners: Mapping[str, Address]) -> None:
-    """Two listeners on one address: the second would fail as if another process held it, at every start."""
-    for (first, one), (second, other) in combinations(listeners.items(), 2):
-        if one.port == other.port != 0 and is_same_host(one.host, other.host):
-            where = source.where(*second.split("."))
-            raise ConfigError(f"{where}: {second} {other} is where {first} {one} listens")
-
-
-def is_same_host(one: str, other: str) -> bool:
-    return bool({one, other} & EVERYWHERE) or one == other or bool(resolved(one) & resolved(other))
-
-
-def resolved(host: str) -> set[str]:
-    """The addresses of a host name; none if it is not found, which fails later, when the node listens there."""
-    try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError):
-        return set()
 
 
 def read_members(source: TomlSource, given: Any) -> tuple[MemberSetting, ...]:

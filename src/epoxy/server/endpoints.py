@@ -21,7 +21,7 @@ from epoxy.transport.http.connections import Connections
 from epoxy.transport.peers.transport import Peers
 
 
-class Doors:
+class Endpoints:
     def __init__(
         self,
         settings: Settings,

@@ -14,7 +14,7 @@ from epoxy.store.embedded.io_thread import Post
 from epoxy.store.embedded.store import EmbeddedStore
 
 
-class Backing(Protocol):
+class Storage(Protocol):
     @property
     def store(self) -> Store: ...
 
@@ -33,7 +33,7 @@ class Backing(Protocol):
     def close(self) -> None: ...
 
 
-class EmbeddedBacking:
+class EmbeddedStorage:
     """A data directory of its own, with the embedded store."""
 
     def __init__(
