@@ -15,7 +15,7 @@ from epoxy.datacenter.announcements import (
     replies_of,
 )
 from epoxy.datacenter.messages import ForwardedReplies, GoOn, Received, Rest, SessionOver, Unanswerable
-from epoxy.datacenter.ports import AnswerLost, NotSent
+from epoxy.datacenter.ports import AnswerLost, NeverSent
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.messages import ConfigOk, Failed, UpdateConfig
 from tests.datacenter.hands import Asked, HandLinks, the
@@ -70,7 +70,7 @@ def test_a_configuration_is_told_to_all_until_they_confirm_it() -> None:
     assert first.requests == second.requests == (UpdateConfig(config=config(1)),)
     first.reply(ConfigOk(epoch=1))
     assert not done
-    second.answer(NotSent("no link"))
+    second.answer(NeverSent("no link"))
     assert not done, "a node that was not reached has not confirmed"
     bench.clock.advance(CONFIG_MS)
     assert done == [None]
@@ -136,7 +136,7 @@ def test_nodes_rest_before_a_configuration_is_adopted_and_go_on_with_it() -> Non
     assert bench.links.told == [(2, GoOn()), (3, GoOn())]
 
 
-@pytest.mark.parametrize("answer", [NotSent("no link"), AnswerLost("gone"), Unanswerable("another release")])
+@pytest.mark.parametrize("answer", [NeverSent("no link"), AnswerLost("gone"), Unanswerable("another release")])
 def test_a_node_that_cannot_rest_is_not_waited_for(answer: Any) -> None:
     bench = Bench(2)
     happened: list[str] = []
@@ -248,7 +248,7 @@ def test_of_a_node_that_has_gone_nothing_is_kept() -> None:
 
 
 def test_replies_are_those_of_a_node_that_said_something() -> None:
-    assert replies_of(NotSent("x")) is None
+    assert replies_of(NeverSent("x")) is None
     assert replies_of(ForwardedReplies(b"\xff")) is None
 
 

@@ -9,7 +9,7 @@ from epoxy.codec import wire
 from epoxy.datacenter import follower as module
 from epoxy.datacenter.follower import STALE_MS, TICK_MS, GatewayLinks
 from epoxy.datacenter.messages import LinkStates, Outgoing, PeerAnswered, PeerState, Received
-from epoxy.datacenter.ports import AnswerLost, NotSent
+from epoxy.datacenter.ports import AnswerLost, NeverSent
 from epoxy.model.messages import Behind, Failed, Inspect, Read, Reply, Request
 from epoxy.model.shards import SYSTEM_SHARD
 from epoxy.node.timing import Links
@@ -75,7 +75,7 @@ def test_news_are_told_without_a_question() -> None:
     assert bench.hands.asked == []
 
 
-@pytest.mark.parametrize("lost", [NotSent("no link"), AnswerLost("gone"), Received(), PeerAnswered(b"\xff")])
+@pytest.mark.parametrize("lost", [NeverSent("no link"), AnswerLost("gone"), Received(), PeerAnswered(b"\xff")])
 def test_a_loss_inside_the_datacenter_is_a_failure(lost: object) -> None:
     bench = Bench()
     answers = bench.send(READ)

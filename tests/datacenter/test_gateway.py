@@ -9,7 +9,7 @@ from epoxy.codec import wire
 from epoxy.datacenter import gateway as module
 from epoxy.datacenter.gateway import AGAIN_MS, LEARN_AT_ONCE, LEARN_BYTES, PART_MS, TICK_MS, Gateway, how_many
 from epoxy.datacenter.messages import LinkStates, Outgoing, PeerAnswered, PeerState, Received
-from epoxy.datacenter.ports import AnswerLost, NotSent
+from epoxy.datacenter.ports import AnswerLost, NeverSent
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.messages import (
     AcceptOk,
@@ -117,7 +117,7 @@ def test_a_batch_is_split_by_owners_and_joined_in_its_order() -> None:
     assert the(answers) == [version(0), version(1), version(2), version(3), version(4)]
 
 
-@pytest.mark.parametrize("lost", [NotSent("no link"), AnswerLost("gone"), Received()])
+@pytest.mark.parametrize("lost", [NeverSent("no link"), AnswerLost("gone"), Received()])
 def test_a_lost_part_fails_and_the_others_do_not(lost: Any) -> None:
     bench = Bench()
     answers = bench.dispatch(a_read(SECOND), a_read(MINE), a_read(THIRD))
@@ -277,7 +277,7 @@ def test_what_could_not_be_learned_is_sent_again_until_it_is() -> None:
 def test_a_gateway_that_stops_learns_nothing_more() -> None:
     bench = Bench()
     done = collect(bench.gateway.learn_elsewhere, [entry(SECOND)])
-    bench.links.take().answer(NotSent("no link"))
+    bench.links.take().answer(NeverSent("no link"))
     bench.gateway.stop()
     bench.clock.advance(10 * AGAIN_MS)
     assert bench.links.asked == []

@@ -5,15 +5,15 @@ from typing import get_args
 import pytest
 
 from epoxy.codec.seals import Seals
-from epoxy.datacenter.link_ends import FIRST_NODE, PROTOCOL, SealedMessages, header_of
+from epoxy.datacenter.link_ends import FIRST_NODE, PROTOCOL, NodeFrames, header_of
 from epoxy.datacenter.messages import BadMessage, NotOwner, Received, encode
 from epoxy.node.process.config import ReplicaId
 from epoxy.transport.peers.frames import BadFrame
 
 
-def pair() -> tuple[SealedMessages, SealedMessages]:
+def pair() -> tuple[NodeFrames, NodeFrames]:
     there, back = b"a key of one direction", b"a key of the other"
-    return SealedMessages(Seals(there), Seals(back)), SealedMessages(Seals(back), Seals(there))
+    return NodeFrames(Seals(there), Seals(back)), NodeFrames(Seals(back), Seals(there))
 
 
 def test_messages_arrive_in_order_however_the_bytes_are_cut() -> None:

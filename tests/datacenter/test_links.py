@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from epoxy.datacenter import link_ends, links
-from epoxy.datacenter.link_ends import NodeDial, NodeServer, SealedMessages
+from epoxy.datacenter.link_ends import NodeDial, NodeFrames, NodeServer
 from epoxy.datacenter.messages import LinkStates, NotOwner, ReadAsk, SessionOver, Unanswerable
-from epoxy.datacenter.ports import Answered, AnswerLost, NotSent, Serve
+from epoxy.datacenter.ports import Answered, AnswerLost, NeverSent, Serve
 from epoxy.datacenter.routes import Routes
 from epoxy.model.access import Access
 from epoxy.model.records import MAX_VALUE_BYTES
@@ -79,9 +79,9 @@ def test_three_nodes_ask_each_other_by_their_tables() -> None:
 
 def test_questions_of_one_turn_leave_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     frames: list[int] = []
-    original = SealedMessages.frame
+    original = NodeFrames.frame
 
-    def counted(self: SealedMessages, pieces: Any) -> bytes:
+    def counted(self: NodeFrames, pieces: Any) -> bytes:
         frames.append(len(pieces))
         return original(self, pieces)
 
@@ -89,7 +89,7 @@ def test_questions_of_one_turn_leave_in_one_frame(monkeypatch: pytest.MonkeyPatc
         async with datacenter(2) as (one, two):
             owns_all(two)
             await one.ask(2, a_write())
-            monkeypatch.setattr(SealedMessages, "frame", counted)
+            monkeypatch.setattr(NodeFrames, "frame", counted)
             await asyncio.gather(*[one.ask(2, a_write(number)) for number in range(100)])
             assert frames.count(100) == 2, "a frame with all questions, and one with all answers"
 
@@ -224,8 +224,8 @@ def test_what_was_not_sent_is_refused() -> None:
             assert isinstance(await one.write(a_write(1)), Refused)
             assert not one.links.is_up(2)
             assert one.links.trouble(2)
-            assert isinstance(await one.ask(2, a_write(2)), NotSent)
-            assert isinstance(await one.ask(3, a_write(2)), NotSent)
+            assert isinstance(await one.ask(2, a_write(2)), NeverSent)
+            assert isinstance(await one.ask(3, a_write(2)), NeverSent)
             assert "not among" in one.links.trouble(3)
 
     run(test())
@@ -239,6 +239,17 @@ def test_a_question_waits_for_the_first_connection() -> None:
             assert isinstance(await one.ask(2, a_write()), Committed)
             assert one.links.is_up(2)
             assert one.links.trouble(2) == ""
+
+    run(test())
+
+
+def test_a_question_that_finds_no_connection_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        hasty = msgspec.structs.replace(PATIENT, tick_ms=20, queue_ms=50)
+        async with node(1, limits=hasty) as one, node(2) as two:
+            monkeypatch.setattr(NodeDial, "_finish_handshake", lambda *_: b"")  # It never opens, and never fails.
+            one.links.set_sessions({2: two.url})
+            assert await one.ask(2, a_write()) == NeverSent(links.NO_LINK)
 
     run(test())
 
@@ -311,7 +322,7 @@ def test_a_session_that_is_over_is_not_asked_any_more() -> None:
             one.links.set_sessions({1: one.url})
             assert list(one.links.sessions) == []
             assert isinstance(await answer, AnswerLost)
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
 
     run(test())
 
@@ -334,7 +345,7 @@ def test_an_address_that_is_none_is_logged(caplog: pytest.LogCaptureFixture) -> 
         async with node(1) as one:
             one.links.set_sessions({2: "ftp://somewhere", 3: "https://somewhere"})
             assert list(one.links.sessions) == []
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
 
     with caplog.at_level(logging.ERROR, "epoxy.nodes"):
         run(test())
@@ -348,9 +359,9 @@ def test_a_node_that_stops_answers_what_waits() -> None:
             one.links.set_sessions({2: two.url})
             unsent = one.ask(2, a_write())
             await one.links.stop()
-            assert isinstance(await unsent, NotSent)
+            assert isinstance(await unsent, NeverSent)
             one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
 
     run(test())
 
@@ -368,9 +379,9 @@ def test_only_so_many_questions_are_pending() -> None:
             first = one.ask(2, a_write(1))
             await until(lambda: len(two.served.asked) == 1)
             others = [one.ask(2, a_write(2)), one.ask(2, a_write(3))]
-            assert await one.ask(2, a_write(4)) == NotSent(links.FULL)
+            assert await one.ask(2, a_write(4)) == NeverSent(links.FULL)
             await until(lambda: len(two.served.asked) == 3)
-            assert await one.ask(2, a_write(4)) == NotSent(links.FULL)
+            assert await one.ask(2, a_write(4)) == NeverSent(links.FULL)
             two.served.let_go()
             assert isinstance(await first, Committed)
             fifth = one.ask(2, a_write(5))
@@ -390,9 +401,9 @@ def test_only_so_many_bytes_are_pending() -> None:
             two.served.holds_back = lambda _: True
             one.links.set_sessions({2: two.url})
             first = one.ask(2, a_write(1, 2000))
-            assert await one.ask(2, a_write(2)) == NotSent(links.FULL)
+            assert await one.ask(2, a_write(2)) == NeverSent(links.FULL)
             await until(lambda: len(two.served.asked) == 1)
-            assert await one.ask(2, a_write(2)) == NotSent(links.FULL)
+            assert await one.ask(2, a_write(2)) == NeverSent(links.FULL)
             two.served.let_go()
             await first
             again = one.ask(2, a_write(2))
@@ -440,7 +451,7 @@ def test_messages_that_do_not_fit() -> None:
         async with datacenter(2) as (one, two):
             owns_all(two)
             beyond = Write(key=b"k", value=b"v", mutable=True, if_version=1 << 64)
-            assert isinstance(await one.ask(2, beyond), NotSent)
+            assert isinstance(await one.ask(2, beyond), NeverSent)
             long = tuple([b"v" * MAX_VALUE_BYTES] * 5)
             done = Committed(proposal=proposal_of(a_write(), 1), mine=True, path=Path.FAST, replies=long)
             two.links.serve(Write, lambda _, __, answered: answered(done))
@@ -458,7 +469,7 @@ def test_another_secret() -> None:
     async def test() -> None:
         async with node(1) as one, node(2, secret=b"another secret of some cluster") as two:
             one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
             await until(lambda: "not signed with our secret" in one.links.trouble(2))
 
     run(test())
@@ -468,7 +479,7 @@ def test_another_datacenter_with_the_same_secret() -> None:
     async def test() -> None:
         async with node(1) as one, node(2, replica=4) as two:
             one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
             await until(lambda: "the other nodes of replica 4" in one.links.trouble(2))
 
     run(test())
@@ -479,7 +490,7 @@ def test_a_server_of_another_datacenter_is_refused_by_the_node_that_dials() -> N
         async with node(1) as one, node(2, replica=4) as two:
             two.links._replica = 3  # It does not look, and says who it is.
             one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
             await until(lambda: "a node of another datacenter" in one.links.trouble(2))
 
     run(test())
@@ -489,7 +500,7 @@ def test_the_session_after_it_refuses_what_is_meant_for_one() -> None:
     async def test() -> None:
         async with node(1) as one, node(5) as later:
             one.links.set_sessions({2: later.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
             await until(lambda: "meant for replica" in one.links.trouble(2))
             assert later.served.asked == []
 
@@ -502,7 +513,7 @@ def test_a_server_refuses_another_version(other: bytes, monkeypatch: pytest.Monk
         async with node(1) as one, node(2) as two:
             monkeypatch.setattr(link_ends, "PROTOCOL", other)
             one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
             words = f"speaks epoxy-nodes/1, and {other.decode()!r} was asked for; both nodes need the same release"
             await until(lambda: words in one.links.trouble(2))
 
@@ -517,7 +528,7 @@ def test_the_node_that_dials_refuses_another_version(monkeypatch: pytest.MonkeyP
                 NodeServer, "handshake_headers", lambda self: ((b"upgrade", b"epoxy-nodes/2"), headers(self)[1])
             )
             one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), NotSent)
+            assert isinstance(await one.ask(2, a_write()), NeverSent)
             words = "speaks 'epoxy-nodes/2', and this node epoxy-nodes/1; both nodes need the same release"
             await until(lambda: words in one.links.trouble(2))
 
@@ -688,7 +699,7 @@ def answers_in_the_order_of_questions(monkeypatch: pytest.MonkeyPatch) -> Corout
 
 
 def a_lost_answer_is_told_as_not_sent(monkeypatch: pytest.MonkeyPatch) -> Coroutine[Any, Any, None]:
-    monkeypatch.setattr(link_ends, "AnswerLost", NotSent)
+    monkeypatch.setattr(link_ends, "AnswerLost", NeverSent)
     return lost_in_mid_request()
 
 

@@ -14,6 +14,7 @@ from epoxy.datacenter.messages import (
     MAX_MESSAGE_BYTES,
     RECORDS,
     BadMessage,
+    CommitNews,
     ForwardedReplies,
     ForwardedRequests,
     GoOn,
@@ -136,6 +137,7 @@ OF_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     LinkStates: st.builds(LinkStates, st.lists(states, max_size=3).map(tuple)),
     Rest: st.builds(Rest),
     GoOn: st.builds(GoOn),
+    CommitNews: st.builds(CommitNews),
     Committed: st.builds(
         Committed, proposal=committed, mine=st.booleans(), path=paths, previous=perhaps, replies=several
     ),
@@ -260,7 +262,7 @@ def test_a_message_longer_than_a_frame_is_refused_and_the_longest_fits() -> None
 
 def test_answers_are_told_from_questions_by_their_kind() -> None:
     questions = {kind for kind, record in RECORDS.items() if kind < FIRST_ANSWER}
-    asked = {Write, Txn, *messages.Ask.__subclasses__(), LinkBeat}
+    asked = {Write, Txn, *messages.NodeQuestion.__subclasses__(), LinkBeat}
     assert {RECORDS[kind] for kind in questions} == asked
 
 

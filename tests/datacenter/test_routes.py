@@ -21,7 +21,7 @@ from epoxy.datacenter.messages import (
     SessionOver,
     Unanswerable,
 )
-from epoxy.datacenter.ports import AnswerLost, NotSent
+from epoxy.datacenter.ports import AnswerLost, NeverSent
 from epoxy.datacenter.routes import AGAIN_MS, LONGEST_REST_MS, LOOK_MS, MAX_WAITING, PATIENCE_MS, Routes
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.frames import PeerRequest
@@ -111,7 +111,7 @@ def test_what_never_left_is_refused() -> None:
     bench = Bench()
     answers = [bench.write(), bench.read(), bench.txn()]
     for asked in bench.links.asked:
-        asked.answer(NotSent("no link"))
+        asked.answer(NeverSent("no link"))
     kinds = [type(the(each)) for each in answers]
     assert kinds == [Refused, Refused, TxnRefused]
     assert "no link" in the(answers[0]).reason
@@ -371,7 +371,7 @@ def unknown_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Non
 
 
 def not_owner_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    monkeypatch.setattr(module, "NotOwner", NotSent)
+    monkeypatch.setattr(module, "NotOwner", NeverSent)
     return test_not_the_owner_asks_for_the_table_and_then_its_owner
 
 

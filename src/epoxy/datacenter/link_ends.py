@@ -51,7 +51,7 @@ Message = tuple[int, int, Any]
 """Kind, number and content."""
 
 
-class SealedMessages:
+class NodeFrames:
     """Both directions of one connection."""
 
     def __init__(self, out: Seals, into: Seals) -> None:
@@ -96,7 +96,7 @@ class NodeDial(Dial):
         self._signing_key = identity.keys.spoken
         self._mac = b""
         self._handshake_answer = b""
-        self._messages: SealedMessages | None = None
+        self._messages: NodeFrames | None = None
         self._asked: dict[int, tuple[Answered, int, float]] = {}
         self.waiting_bytes = 0
         self._sent_ms = self._heard_ms = clock.now_ms()
@@ -200,7 +200,7 @@ class NodeDial(Dial):
         session = self._session(fields.get(b"epoxy-session", b""))
         if session is None:
             return self._give_up("not a holder of the cluster's secret, or a node of another datacenter")
-        self._messages = SealedMessages(session.request_seals, session.answer_seals)
+        self._messages = NodeFrames(session.request_seals, session.answer_seals)
         self._handshake_answer = b""
         self.opened.set_result(None)
         return rest
@@ -258,7 +258,7 @@ class NodeServer(UpgradedProtocol):
         self._handlers = handlers
         self._limits = limits
         self._servers = servers
-        self._messages = SealedMessages(session.answer_seals, session.request_seals)
+        self._messages = NodeFrames(session.answer_seals, session.request_seals)
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0

@@ -24,7 +24,7 @@ from epoxy.api.http.routes import Route, signed_route
 from epoxy.datacenter.link_ends import FIRST_NODE, PROTOCOL, NodeDial, NodeServer, deliver
 from epoxy.datacenter.link_limits import NodeLinkLimits
 from epoxy.datacenter.messages import Question, TooLong, encode
-from epoxy.datacenter.ports import Answered, NotSent, Serve
+from epoxy.datacenter.ports import Answered, NeverSent, Serve
 from epoxy.model.access import Access
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport.http.exchange import Exchange
@@ -42,7 +42,7 @@ log = logging.getLogger("epoxy.nodes")
 
 T = TypeVar("T")
 
-UNKNOWN_SESSION = NotSent("this session is not among those of the datacenter")
+UNKNOWN_SESSION = NeverSent("this session is not among those of the datacenter")
 NO_LINK = "there is no connection to the node"
 FULL = "too many questions wait for the node"
 
@@ -173,7 +173,7 @@ class NodeLink:
 
 def refuse(answered: Answered | None, reason: str) -> None:
     if answered is not None:
-        deliver(answered, NotSent(reason))
+        deliver(answered, NeverSent(reason))
 
 
 class NodeLinks:

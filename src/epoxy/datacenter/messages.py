@@ -45,35 +45,35 @@ MAX_MESSAGE_BYTES = wire.MAX_ENCODED_BYTES + (2 << 10)
 """The longest batch of a peer, and what stands before it. With its seal it is within `frames.MAX_FRAME_BYTES`."""
 
 
-class Ask(Struct, frozen=True):
+class NodeQuestion(Struct, frozen=True):
     """A message of which the records of the model have no name."""
 
 
-class ReadAsk(Ask, frozen=True):
+class ReadAsk(NodeQuestion, frozen=True):
     key: bytes
     consistency: Consistency
 
 
-class OrderedWriteAsk(Ask, frozen=True):
+class OrderedWriteAsk(NodeQuestion, frozen=True):
     """A write of a key that belongs to transactions by this mark."""
 
     write: Write
     mark: Proposal
 
 
-class OrderedReadAsk(Ask, frozen=True):
+class OrderedReadAsk(NodeQuestion, frozen=True):
     key: bytes
     mark: Proposal
     consistency: Consistency
 
 
-class ForwardedRequests(Ask, frozen=True):
+class ForwardedRequests(NodeQuestion, frozen=True):
     """Requests of another datacenter, for the owner of their keys, as a `PeerRequest`."""
 
     body: bytes
 
 
-class Outgoing(Ask, frozen=True):
+class Outgoing(NodeQuestion, frozen=True):
     """Requests for another datacenter, for the gateway to send: `count` of them, as `wire.encode_requests` has them.
     `is_asked`: the reply to the last of them is wanted."""
 
@@ -83,22 +83,22 @@ class Outgoing(Ask, frozen=True):
     is_asked: bool
 
 
-class SessionOver(Ask, frozen=True):
+class SessionOver(NodeQuestion, frozen=True):
     """A client's session has ended, and with it the keys that are attached to it."""
 
     session: bytes
 
 
-class Rest(Ask, frozen=True):
+class Rest(NodeQuestion, frozen=True):
     """The gateway is about to adopt a configuration: run no rule until it says `GoOn`, and answer when all that rules
     have written is durable."""
 
 
-class GoOn(Ask, frozen=True):
+class GoOn(NodeQuestion, frozen=True):
     """Rules run again."""
 
 
-class CommitNews(Ask, frozen=True):
+class CommitNews(NodeQuestion, frozen=True):
     """The changelog has more."""
 
 
@@ -114,7 +114,7 @@ class PeerState(Struct, frozen=True):
     trouble: str
 
 
-class LinkStates(Ask, frozen=True):
+class LinkStates(NodeQuestion, frozen=True):
     peers: tuple[PeerState, ...]
 
 

@@ -16,7 +16,7 @@ from epoxy.store.postgres.database import SessionRow
 T = TypeVar("T")
 
 
-class NotSent(Struct, frozen=True):
+class NeverSent(Struct, frozen=True):
     """The question never left this node. Definite: nothing was done."""
 
     reason: str
@@ -29,7 +29,7 @@ class AnswerLost(Struct, frozen=True):
 
 
 Answered = Callable[[Any], None]
-"""Gets the answer, NotSent or AnswerLost, once."""
+"""Gets the answer, NeverSent or AnswerLost, once."""
 
 Serve = Callable[[int, T, Answered], None]
 """Gets the session that asks, what it asks, and where the answer goes to."""

@@ -33,7 +33,7 @@ from epoxy.datacenter.messages import (
     SessionOver,
     Unanswerable,
 )
-from epoxy.datacenter.ports import Answered, Messenger, NotSent, ServedKeys, ShardOwners
+from epoxy.datacenter.ports import Answered, Messenger, NeverSent, ServedKeys, ShardOwners
 from epoxy.model.errors import CodecError
 from epoxy.model.messages import (
     Accept,
@@ -243,7 +243,7 @@ class Routes:
             request.again_ms = self._clock.now_ms() + AGAIN_MS
             self._wait(request)
             self._owners.look()
-        elif type(answer) is NotSent:
+        elif type(answer) is NeverSent:
             request.answered(kind.refused(f"the node that owns the key cannot be reached: {answer.reason}"))
         else:
             reason = getattr(answer, "reason", f"answered with {type(answer).__name__}")

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from epoxy.datacenter.messages import Question
-from epoxy.datacenter.ports import Answered, AnswerLost, NotSent, Serve
+from epoxy.datacenter.ports import Answered, AnswerLost, NeverSent, Serve
 from epoxy.datacenter.routes import Routes, shard_of_request
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreError
@@ -142,7 +142,7 @@ class InsideLinks:
         here, simulation = self._life, self._life.simulation
         there = next((life for life in simulation.lives if life.session == session), None)
         if there is None:
-            here.soon(lambda: answered(NotSent("there is no link")))
+            here.soon(lambda: answered(NeverSent("there is no link")))
             return
         is_over = False
 

@@ -12,9 +12,12 @@ from msgspec.structs import replace
 from epoxy.api.http.authorization import Authorization
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.routes import Route, signed_route
+from epoxy.datacenter import link_ends
+from epoxy.datacenter.links import NodeLinks
 from epoxy.model.access import SATISFYING, Access, AccessRole
 from epoxy.node.access.guesses import Guesses
-from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, PROBE_PATH, STREAM_PATH
+from epoxy.runtime.clock import SystemDice
+from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, NODES_PATH, PROBE_PATH, STREAM_PATH
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import PROTOCOL
@@ -24,6 +27,7 @@ from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint
 from tests.api.http.access_bench import SECRET, GuardedNode, bearer
 from tests.api.http.http_bench import ask, whole_api
+from tests.node.bench import HandClock
 
 PAGE = (Path(__file__).parents[3] / "docs" / "security.md").read_text("utf-8")
 
@@ -46,13 +50,14 @@ Outcome = tuple[str, str, str, int]
 
 
 def peers_routes() -> list[Route]:
-    """As `server.peer_router` and `server.probes` have them."""
+    """As `server.peer_router`, `server.probes` and `datacenter.links` have them."""
     verifier = Verifier(1, SECRET)
     authenticator = Authenticator(verifier, OpenGate(1))
     messages = PeerEndpoint(lambda _requests, _answered: None, authenticator)
     member_rpc = MemberRpcEndpoint(lambda _header, _request, _answered: None, authenticator)
     return [
         signed_route("GET", STREAM_PATH, messages, Access.PEER),
+        *NodeLinks(1, 1, SECRET, clock=HandClock(), dice=SystemDice()).routes(),
         signed_route("POST", MESSAGE_PATH, messages, Access.PEER),
         signed_route("POST", MEMBER_PATH, member_rpc, Access.PEER),
         signed_route("POST", CHANGELOG_READ_PATH, member_rpc, Access.PEER),
@@ -98,6 +103,8 @@ class Matrix:
         shown = {"authorization": bearer(token)} if token else {}
         if path == STREAM_PATH.decode():
             shown["upgrade"] = PROTOCOL.decode()
+        if path == NODES_PATH.decode():
+            shown["upgrade"] = link_ends.PROTOCOL.decode()
         body = b"{}" if method == "POST" else None
         return ask(
             self.api,
