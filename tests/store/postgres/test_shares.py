@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from epoxy.model.shards import KEY_SHARDS, SYSTEM_SHARD
 from epoxy.store.postgres.database import SessionRow, ShardTable
-from epoxy.store.postgres.shares import AWAKE, HandOver, NextStep, heir, key_shards, next_step
+from epoxy.store.postgres.shares import AWAKE, ShardMove, NextStep, heir, key_shards, next_step
 
 LEASE_MS = 5_000.0
 
@@ -147,7 +147,7 @@ def test_shards_go_to_sessions_that_renew_in_time() -> None:
     owners = [1] * (KEY_SHARDS + 1)
     assert next_step(table_of({1: AWAKE_MS, 2: ASLEEP_MS}, owners), 1, LEASE_MS, fences=True) == NextStep()
     assert next_step(table_of({1: AWAKE_MS, 2: AWAKE_MS}, owners), 1, LEASE_MS, fences=True) == NextStep(
-        give=HandOver(KEY_SHARDS, 2)
+        give=ShardMove(KEY_SHARDS, 2)
     )
 
 

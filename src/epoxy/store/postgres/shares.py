@@ -18,7 +18,7 @@ over: a session with less is slow, paused or gone. One that has not begun yet, o
 this, so that no shard is handed to it."""
 
 
-class HandOver(Struct, frozen=True):
+class ShardMove(Struct, frozen=True):
     shard: int
     to: int
 
@@ -28,7 +28,7 @@ class NextStep(Struct, frozen=True):
 
     dead: Sequence[int] = ()
     take: Sequence[int] = ()
-    give: HandOver | None = None
+    give: ShardMove | None = None
 
 
 def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool) -> NextStep:
@@ -47,7 +47,7 @@ def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool)
     if keys or take:
         return NextStep(dead=sorted(dead) if take else (), take=take)
     moves = [to for giver, to in zip(surplus, shortage, strict=True) if giver == session]
-    return NextStep(give=HandOver(key_shards(table, session)[-1], moves[0]) if moves else None)
+    return NextStep(give=ShardMove(key_shards(table, session)[-1], moves[0]) if moves else None)
 
 
 def heir(table: ShardTable, session: int, lease_ms: float) -> int:
