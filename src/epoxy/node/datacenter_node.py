@@ -160,6 +160,12 @@ class DatacenterNode(Node):
         """A session of clients, of which the gateway has learned that it is over."""
         self.leases.session_over(session)
 
+    def stop(self) -> None:
+        """A node that becomes the gateway is made anew over the same store: what is left of this one changes nothing
+        any more."""
+        super().stop()
+        self.replica.retire()
+
     # Shards that come and go
 
     def _owns(self, key: bytes) -> bool:

@@ -35,6 +35,9 @@ QUIESCE_MS = 10.0
 QUIESCE_LOOKS = 500
 """As in production."""
 
+PROMOTION_LOOKS = 50
+"""Half a second, as in production."""
+
 NOT_READY = Refused(reason="this node has no configuration yet")
 NOT_HERE = Failed(reason="the node that was asked does not own the key")
 
@@ -162,14 +165,6 @@ class InsideLinks:
         self._handlers[type(question)](session, question, answered)
 
 
-class TakingReplica(Replica):
-    """Begins as that of a shard node, and is the gateway's when the system shard is taken."""
-
-    def lead(self) -> None:
-        self._follows = False
-        self._begin(self.config)
-
-
 class NodeLife:
     """One session of a node. It is the clock, the dice and the transport of the production code, and what its routes
     serve."""
@@ -193,7 +188,7 @@ class NodeLife:
         self.links = InsideLinks(self)
         self.routes = Routes(self.ownership, self.links, self, self)
         self.store: PostgresStore | None = None
-        self.replica: TakingReplica | None = None
+        self.replica: Replica | None = None
         self.driver: Driver | None = None
         self._ending: set[int] = set()
 
@@ -238,22 +233,35 @@ class NodeLife:
         """The replica, as soon as there is a configuration: the owner of the system shard makes the first."""
         assert self.store is not None
         leads = SYSTEM_SHARD in shards
+        if leads and self.replica is not None:
+            self._promote(then, PROMOTION_LOOKS)
+            return
         if self.replica is None:
             try:
                 self._build_replica(follows=not leads)
             except StoreError:
                 self.call_later(AGAIN_MS, partial(self._build, shards, then))
                 return
-        elif leads:
-            self.replica.lead()
-            self.store.config_epoch = self.replica.config.epoch
+        self.judge.look()
+        then()
+
+    def _promote(self, then: Action, looks: int) -> None:
+        """As `server.serve`: writes under way have half a second to end; then a gateway's node takes the place of the
+        one that followed another."""
+        assert self.driver is not None
+        assert self.replica is not None
+        if looks and any(True for _ in self.driver.busy_keys()):
+            self.call_later(QUIESCE_MS, partial(self._promote, then, looks - 1))
+            return
+        self.replica.retire()
+        self._build_replica(follows=False)
         self.judge.look()
         then()
 
     def _build_replica(self, *, follows: bool) -> None:
         plan = self.simulation.plan
         assert self.store is not None
-        replica = TakingReplica(ME, self.store, self.simulation.config, self.judge.alarm, follows=follows)
+        replica = Replica(ME, self.store, self.simulation.config, self.judge.alarm, follows=follows)
         self.store.config_epoch = replica.config.epoch
         replica.watchers.append(self._watch)
         replica.config_watchers.append(self._configured)

@@ -163,6 +163,11 @@ def serve_again(ownership: Ownership, departure: Departure, to: int, is_done: bo
         ownership.taken([departure.shard], lambda: ownership._prepared([departure.shard]))
 
 
+mutant(Replica, "retire", "replaced-and-active", "flows of a node that became the gateway go on in what it was before")(
+    nothing
+)
+
+
 # Configurations.
 
 

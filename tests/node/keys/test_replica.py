@@ -15,6 +15,7 @@ from epoxy.model.messages import (
     CommitConflict,
     CommitOk,
     ConfigOk,
+    Failed,
     HigherBallot,
     PrepareOk,
     ReadOk,
@@ -395,3 +396,23 @@ def test_replicas_of_one_store_do_not_share_rows() -> None:
     told: list[object] = []
     second.handle([read()], told.append)
     assert told == [ReadOk(committed=None, vote=None)]
+
+
+class SharedStore(MemoryStore):
+    """As a store that nodes share: rules run for owned keys alone."""
+
+    loads_ahead = True
+
+
+@pytest.mark.pure("inherits from a compiled class")
+def test_a_retired_replica_runs_no_rule_any_more() -> None:
+    """The node became the gateway, and is made anew over the same store: flows of the old one must not write what they
+    have cached."""
+    replica = Replica(A, SharedStore(), config_of(), pytest.fail)
+    replies: list[object] = []
+    replica.handle([accept(VALUE, Ballot(1, B))], replies.append)
+    replica.retire()
+    replica.handle([commit(VALUE)], replies.append)
+    replica.perform(SELECT, lambda result: pytest.fail(f"ran: {result}"))
+    assert [type(reply) for reply in replies] == [AcceptOk, Failed]
+    assert replica.version(KEY) == 0

@@ -376,6 +376,11 @@ class Replica:
         for run in held or ():
             run()
 
+    def retire(self) -> None:
+        """Run no rule from here on: another replica over the same store takes the place of this one, and states that
+        are cached here grow old. Flows under way end as in a crash."""
+        self.owns = no_key
+
     def forget_states(self) -> None:
         """Another node owns some of the keys from here on, and will change them."""
         self._states = KeyStateCache()
@@ -420,6 +425,11 @@ def every_key(_key: bytes) -> bool:
 def all_here(_entries: Sequence[ChangelogEntry], _done: Callable[[int], None]) -> None:
     """The default of `Replica.learn_elsewhere`."""
     raise AssertionError("every key is owned here")
+
+
+def no_key(_key: bytes) -> bool:
+    """`Replica.owns` of one that is retired."""
+    return False
 
 
 def not_watched(_: Accept) -> None:
