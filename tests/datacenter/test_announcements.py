@@ -14,7 +14,7 @@ from epoxy.datacenter.announcements import (
     Confirmations,
     replies_of,
 )
-from epoxy.datacenter.messages import ForwardedReplies, GoOn, Received, Rest, SessionOver, Unanswerable
+from epoxy.datacenter.messages import ComeToRest, ForwardedReplies, GoOn, Received, SessionOver, Unanswerable
 from epoxy.datacenter.ports import AnswerLost, NeverSent
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.messages import ConfigOk, Failed, UpdateConfig
@@ -121,7 +121,7 @@ def test_nodes_rest_before_a_configuration_is_adopted_and_go_on_with_it() -> Non
     happened: list[str] = []
     bench.is_slow = True
     bench.announcements.rest_first(bench.adopt(2, happened))
-    one, two = bench.asked(Rest)
+    one, two = bench.asked(ComeToRest)
     bench.links.asked.clear()
     one.answer(Received())
     assert happened == []
@@ -167,12 +167,12 @@ def test_a_configuration_that_comes_meanwhile_waits_for_the_one_before() -> None
     happened: list[str] = []
     bench.announcements.rest_first(bench.adopt(2, happened))
     bench.announcements.rest_first(bench.adopt(3, happened))
-    (asked,) = bench.asked(Rest)
+    (asked,) = bench.asked(ComeToRest)
     bench.links.asked.clear()
     asked.answer(Received())
     assert happened == ["adopted 2", "adopted 3"], "both wait for one rest"
     bench.announcements.rest_first(bench.adopt(4, happened))
-    assert bench.asked(Rest) == []
+    assert bench.asked(ComeToRest) == []
     bench.links.take().reply(ConfigOk(epoch=3))
     assert bench.links.told == [], "rules stay at rest in between"
     bench.links.take().answer(Received())

@@ -19,6 +19,7 @@ from epoxy.model.shards import ALL_SHARDS
 from epoxy.model.transactions import Executed, Get, Txn
 from epoxy.model.writes import Committed, Consistency, Path, ReadResult, Refused, Write
 from epoxy.runtime.clock import LoopClock
+from epoxy.transport.peers.dial import Dial
 from epoxy.transport.peers.keyring import Keyring, SigningKey
 from tests.datacenter.nodes import HASTY, PATIENT, SECRET, NodeHere, datacenter, node, proposal_of
 from tests.transport.http.harness import expect_report, run, until
@@ -271,6 +272,26 @@ def test_a_link_comes_back_by_itself() -> None:
     run(test())
 
 
+def ended_under_it() -> Coroutine[Any, Any, None]:
+    async def test() -> None:
+        async with datacenter(2) as (one, two):
+            owns_all(two)
+            await one.ask(2, a_write())
+            link = one.links._links[2]
+            await until(lambda: len(link._dials) == 2)
+            first, second = link._dials
+            first.connection_lost(None)
+            second.abort()
+            assert not link.is_up, "neither takes a question, though both were open a moment ago"
+            assert isinstance(await one.ask(2, a_write()), Committed), "it waited for the next connection"
+
+    return test()
+
+
+def test_a_connection_that_has_just_ended_takes_no_question() -> None:
+    run(ended_under_it())
+
+
 def test_a_node_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with node(1, limits=HASTY) as one, node(2) as two:
@@ -285,11 +306,9 @@ def test_a_node_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_node_that_asks_nothing_and_sends_no_beat_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        async with node(1) as one, node(2, limits=msgspec.structs.replace(HASTY, idle_ms=100)) as two:
-            owns_all(two)
-            one.links.set_sessions({2: two.url})
-            assert isinstance(await one.ask(2, a_write()), Committed)
+        async with node(1) as one, node(2, limits=msgspec.structs.replace(PATIENT, tick_ms=20, idle_ms=100)) as two:
             monkeypatch.setattr(NodeDial, "beat", lambda _: None)
+            one.links.set_sessions({2: two.url})
             (link,) = one.links._links.values()
             await until(lambda: link._connections.lost > 0)
 
@@ -708,7 +727,13 @@ def passes_on_what_it_does_not_own(monkeypatch: pytest.MonkeyPatch) -> Coroutine
     return circles()
 
 
+def gives_questions_to_a_connection_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> Coroutine[Any, Any, None]:
+    monkeypatch.setattr(NodeDial, "abort", Dial.abort)
+    return ended_under_it()
+
+
 FAULTS = [
+    gives_questions_to_a_connection_that_has_ended,
     accepts_an_answer_of_another_number,
     answers_in_the_order_of_questions,
     a_lost_answer_is_told_as_not_sent,

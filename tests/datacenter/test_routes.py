@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from epoxy.codec import wire
 from epoxy.datacenter import routes as module
 from epoxy.datacenter.messages import (
+    ComeToRest,
     ForwardedReplies,
     ForwardedRequests,
     GoOn,
@@ -17,7 +18,6 @@ from epoxy.datacenter.messages import (
     OrderedWriteAsk,
     ReadAsk,
     Received,
-    Rest,
     SessionOver,
     Unanswerable,
 )
@@ -334,7 +334,7 @@ def test_a_session_of_clients_that_is_over() -> None:
 def test_a_node_rests_until_it_is_told_to_go_on() -> None:
     bench = Bench()
     bench.served.rest_is_slow = True
-    answers = bench.links.heard(Rest())
+    answers = bench.links.heard(ComeToRest())
     assert bench.served.rests
     assert not answers, "what rules have written is not durable yet"
     bench.served.let_go()
@@ -346,9 +346,9 @@ def test_a_node_rests_until_it_is_told_to_go_on() -> None:
 
 def test_a_node_goes_on_by_itself_when_the_gateway_is_gone() -> None:
     bench = Bench()
-    bench.links.heard(Rest())
+    bench.links.heard(ComeToRest())
     bench.clock.advance(LONGEST_REST_MS - 1)
-    bench.links.heard(Rest())
+    bench.links.heard(ComeToRest())
     bench.clock.advance(LONGEST_REST_MS - 1)
     assert bench.served.rests
     bench.clock.advance(1)

@@ -3,7 +3,7 @@ and clients' sessions that are over.
 
 A configuration is adopted in these steps, and one that comes meanwhile waits for them:
 
-    Rest            the other nodes run no rule any more, and what their rules have written is durable
+    ComeToRest      the other nodes run no rule any more, and what their rules have written is durable
                     the gateway adopts it; with that, the database refuses batches of the epoch before
     UpdateConfig    the other nodes adopt it, when it is durable
     GoOn            they run rules again
@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from epoxy.codec import wire
-from epoxy.datacenter.messages import ForwardedReplies, ForwardedRequests, GoOn, Received, Rest, SessionOver
+from epoxy.datacenter.messages import ComeToRest, ForwardedReplies, ForwardedRequests, GoOn, Received, SessionOver
 from epoxy.datacenter.ports import Messenger
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import CodecError
@@ -116,7 +116,7 @@ class Announcements:
         sessions = tuple(self._links.sessions)
         rested = Confirmations(sessions, self._clock, REST_MS, self._adopt)
         for session in sessions:
-            self._links.ask(session, Rest(), partial(rested.add, session))
+            self._links.ask(session, ComeToRest(), partial(rested.add, session))
 
     def _adopt(self) -> None:
         adopt, self._to_adopt = self._to_adopt, []

@@ -151,7 +151,12 @@ class NodeDial(Dial):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.end("connection lost")
 
+    def abort(self) -> None:
+        self.write_paused = True  # Nothing more is given to it, until it is known to be lost.
+        super().abort()
+
     def end(self, reason: str) -> None:
+        self.write_paused = True
         super().end(reason)
         self._dials.discard(self)
         asked, self._asked, self.waiting_bytes = self._asked, {}, 0

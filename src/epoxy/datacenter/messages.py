@@ -89,7 +89,7 @@ class SessionOver(NodeQuestion, frozen=True):
     session: bytes
 
 
-class Rest(NodeQuestion, frozen=True):
+class ComeToRest(NodeQuestion, frozen=True):
     """The gateway is about to adopt a configuration: run no rule until it says `GoOn`, and answer when all that rules
     have written is durable."""
 
@@ -158,7 +158,7 @@ Question = (
     | Outgoing
     | SessionOver
     | LinkStates
-    | Rest
+    | ComeToRest
     | GoOn
     | CommitNews
 )
@@ -282,7 +282,7 @@ RECORDS: dict[int, type[Any]] = {
     7: Outgoing,
     8: SessionOver,
     9: LinkStates,
-    10: Rest,
+    10: ComeToRest,
     11: GoOn,
     12: CommitNews,
     64: Committed,

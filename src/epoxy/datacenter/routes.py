@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from epoxy.codec import wire
 from epoxy.datacenter.messages import (
+    ComeToRest,
     ForwardedReplies,
     ForwardedRequests,
     GoOn,
@@ -29,7 +30,6 @@ from epoxy.datacenter.messages import (
     OrderedWriteAsk,
     ReadAsk,
     Received,
-    Rest,
     SessionOver,
     Unanswerable,
 )
@@ -172,7 +172,7 @@ class Routes:
         links.serve(OrderedReadAsk, self._serve_ordered_read)
         links.serve(ForwardedRequests, self._serve_requests)
         links.serve(SessionOver, self._serve_session_over)
-        links.serve(Rest, self._serve_rest)
+        links.serve(ComeToRest, self._serve_rest)
         links.serve(GoOn, self._serve_go_on)
 
     def stop(self) -> None:
@@ -356,7 +356,7 @@ class Routes:
         self._served.session_over(over.session)
         answered(RECEIVED)
 
-    def _serve_rest(self, _: int, __: Rest, answered: Answered) -> None:
+    def _serve_rest(self, _: int, __: ComeToRest, answered: Answered) -> None:
         """If the gateway ends before it says more, the epoch in the database decides what may be written."""
         self._end_rest()
         self._resting = self._clock.call_later(LONGEST_REST_MS, self._go_on)
