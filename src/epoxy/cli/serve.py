@@ -65,9 +65,9 @@ def shown(settings: Settings) -> str:
 
 def run(settings: Settings, log_level: str) -> int:
     """Imports the server only here: other commands start faster without it."""
-    from epoxy.server import serve as serving
+    from epoxy.server.serve import serve as serving
 
-    return run_process(lambda: serving.serve(settings), log_level)
+    return run_process(lambda: serving(settings), log_level)
 
 
 def run_process(serving: Callable[[], Coroutine[Any, Any, int]], log_level: str) -> int:
