@@ -119,7 +119,7 @@ class Listeners:
                 opening = self._resp.serve(address.host, address.port, ssl=ssl, room=room[name])
             else:
                 opening = serve_http(
-                    self._api.for_listener(elsewhere(name, self._node)),
+                    self._api.for_listener(elsewhere(name, self._node), name),
                     address.host,
                     address.port,
                     ssl=ssl,

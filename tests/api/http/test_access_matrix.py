@@ -84,7 +84,7 @@ class Matrix:
         self.api = whole_api(self.node)
         self.routes = [*self.api.routes, *peers_routes()]
         self.api.routes = [widen(route if route.signed else replace(route, handler=reached)) for route in self.routes]
-        self.api._all = self.api._route_map(lambda _access: "")
+        self.api._all = self.api._route_map(lambda _access: "", "")
         self._revoke_and_end()
 
     def _revoke_and_end(self) -> None:

@@ -19,7 +19,7 @@ from epoxy.api.http.cross_site import PREFLIGHT_ANSWER, CrossSiteGuard, Names, i
 from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
-from epoxy.api.http.routes_console import ConsoleRoutes
+from epoxy.api.http.routes_console import FILES, PAGES, ConsoleRoutes
 from epoxy.api.http.routes_history import HistoryRoutes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
@@ -33,6 +33,9 @@ from epoxy.model.errors import InvalidRequest, RottenRow
 from epoxy.protocol.access.principal import OPEN, STRANGER
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
+from epoxy.transport.limits import GATEWAY_PATHS
+from epoxy.transport.peers.forwarded_mark import FORWARDED, BadMark, ForwardedMarks
+from epoxy.transport.peers.not_gateway import refuse_peer
 
 
 def nowhere(call: ApiCall) -> None:
@@ -51,21 +54,38 @@ Elsewhere = Callable[[Access], str]
 """The listener that serves what demands this; empty: this one does."""
 
 
+Forward = Callable[[Exchange, str], None]
+"""Has the gateway of this datacenter serve a request that came in at the listener of this name."""
+
+AT_EVERY_NODE = frozenset(
+    ("/v2/kv/{key}", "/healthz", "/readyz", "/metrics", "/v2/status", "/openapi.json", PAGES, FILES)
+)
+"""Paths that each node of a datacenter serves itself, beside those of peers; the gateway serves all others."""
+
+
 class RouteMap:
     """What one listener serves: by the beginning of a path, and by exact path. Prefixes are few, and those of keys come
     first."""
 
-    __slots__ = ("handlers", "prefixes")
+    __slots__ = ("exact", "listener", "prefixes")
 
-    def __init__(self) -> None:
+    def __init__(self, listener: str) -> None:
+        self.listener = listener
         self.prefixes: list[tuple[bytes, Methods]] = []
-        self.handlers: dict[bytes, Handler] = {}
+        self.exact: dict[bytes, Methods] = {}
+
+    def find(self, path: bytes) -> Methods | None:
+        for prefix, methods in self.prefixes:
+            if path.startswith(prefix):
+                return methods
+        return self.exact.get(path)
 
 
 class Api:
     """A Handler that serves everything; `for_listener` makes one that serves a part. `more` are routes that need more
     than a Backend; `names`: the host names of this node; `origins`: whose pages it serves; `panel`: where the demo that
-    it is part of takes orders."""
+    it is part of takes orders. `forward`: this node is not the gateway of its datacenter, which serves all but
+    `AT_EVERY_NODE` and decides who may have it. `marks`: of requests that other nodes of the datacenter forward."""
 
     def __init__(
         self,
@@ -75,8 +95,13 @@ class Api:
         more: Iterable[Route] = (),
         origins: Iterable[str] = (),
         panel: str = "",
+        forward: Forward | None = None,
+        marks: ForwardedMarks | None = None,
     ) -> None:
         self._node = node
+        self._forward = forward
+        self._marks = marks
+        self._listeners: dict[str, RouteMap] = {}
         self._guard = CrossSiteGuard(names, origins)
         self._observer = metrics.counters
         self._access = node.access
@@ -95,27 +120,30 @@ class Api:
             plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}, Access.PUBLIC),
             *more,
         ]
-        self._all = self._route_map(lambda _access: "")
+        self._all = self._route_map(lambda _access: "", "")
 
     def __call__(self, exchange: Exchange) -> None:
         self._dispatch(self._all, exchange)
 
-    def for_listener(self, elsewhere: Elsewhere) -> Handler:
+    def for_listener(self, elsewhere: Elsewhere, name: str = "") -> Handler:
         """A listener that serves a part of the routes, and refuses the others with a word about where they are."""
-        return partial(self._dispatch, self._route_map(elsewhere))
+        routes = self._listeners[name] = self._route_map(elsewhere, name)
+        return partial(self._dispatch, routes)
 
-    def _route_map(self, elsewhere: Elsewhere) -> RouteMap:
-        found = RouteMap()
+    def _route_map(self, elsewhere: Elsewhere, listener: str) -> RouteMap:
+        found = RouteMap(listener)
         routes = [moved(route, elsewhere(route.access)) for route in self.routes]
         for place, methods in by_path(routes).items():
             if "{" in place:
                 found.prefixes.append((place.partition("{")[0].encode(), methods))
             else:
-                found.handlers[place.encode()] = partial(self._serve, methods)
+                found.exact[place.encode()] = methods
         return found
 
     def _dispatch(self, routes: RouteMap, exchange: Exchange) -> None:
-        path = exchange.request.path
+        if self._marks is not None and FORWARDED in exchange.request.headers:
+            self._serve_forwarded(self._marks, exchange)
+            return
         if (objection := self._guard.objection(exchange.request)) is not None:
             ApiCall(exchange, REFUSED, self._observer).reject(objection)
             return
@@ -124,15 +152,42 @@ class Api:
             if is_preflight(exchange.request):
                 ApiCall(exchange, PREFLIGHT, self._observer).answer(204, headers=PREFLIGHT_ANSWER)
                 return
-        for prefix, methods in routes.prefixes:
-            if path.startswith(prefix):
-                self._serve(methods, exchange)
-                return
-        handler = routes.handlers.get(path)
-        if handler is not None:
-            handler(exchange)
+        self._find(routes, exchange)
+
+    def _find(self, routes: RouteMap, exchange: Exchange) -> None:
+        methods = routes.find(exchange.request.path)
+        if self._forward is not None and not is_served_here(methods, exchange.request.method):
+            self._pass_on(self._forward, exchange, routes.listener)
+        elif methods is not None:
+            self._serve(methods, exchange)
         else:
             nowhere(ApiCall(exchange, UNKNOWN, self._observer))
+
+    def _pass_on(self, forward: Forward, exchange: Exchange, listener: str) -> None:
+        """Who may ask is for the gateway to say. On a connection beyond the limit only this node could say it."""
+        if exchange.request.path in GATEWAY_PATHS:
+            refuse_peer(exchange)
+        elif exchange.on_trial:
+            refuse_crowd(ApiCall(exchange, REFUSED, self._observer))
+        else:
+            forward(exchange, listener)
+
+    def _serve_forwarded(self, marks: ForwardedMarks, exchange: Exchange) -> None:
+        """As if its client had asked at this node, at the listener of the same name. Where the request comes from is
+        checked already (`cross_site`). It is not forwarded again."""
+        call = ApiCall(exchange, REFUSED, self._observer)
+        try:
+            client = marks.read(exchange.request)
+        except BadMark as bad:
+            call.fail(401, "unauthenticated", str(bad))
+            return
+        exchange.mark_as_peer()
+        exchange.forwarded = client
+        if self._forward is not None:
+            words = "the node that this was forwarded to is not the gateway of the datacenter; nothing was done"
+            call.fail(503, "no_gateway", words, retry_after_ms=RETRY_AFTER_MS)
+        else:
+            self._find(self._listeners.get(client.listener, self._all), exchange)
 
     def close(self) -> None:
         """End the streams, which do not end by themselves, so that the connections can be drained."""
@@ -180,9 +235,19 @@ def has_room(call: ApiCall, route: Route) -> bool:
         return True
     if call.principal is not OPEN and call.principal.operates and call.exchange.admit_operator():
         return True
+    refuse_crowd(call)
+    return False
+
+
+def refuse_crowd(call: ApiCall) -> None:
     call.exchange.close = True
     call.fail(503, "too_many_connections", "as many connections are open already as clients may have")
-    return False
+
+
+def is_served_here(methods: Methods | None, method: str) -> bool:
+    """By a node that is not the gateway."""
+    route = methods.get(method) if methods is not None else None
+    return route is not None and (route.access is Access.PEER or route.path in AT_EVERY_NODE)
 
 
 def misdirected(there: str, call: ApiCall) -> None:

@@ -9,6 +9,7 @@ from epoxy.transport.http import response
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.http.response import Headers
+from epoxy.transport.peers.forwarded_mark import ForwardedClient
 from epoxy.transport.peers.frames import FrameHandler
 from epoxy.transport.peers.session import PeerSession
 
@@ -84,7 +85,7 @@ class Exchange:
     """One request and its one answer. An answer is ignored if the connection is lost. `size`: bytes that the connection
     holds for the request; `unsent`: bytes of the answer while it waits for earlier ones; `shared`: headers that every
     answer to this client has (CORS); `generation`: the cache's when the request came; `body`: of a request that is
-    served while its body arrives."""
+    served while its body arrives; `forwarded`: the client, if another node of the datacenter forwards its request."""
 
     __slots__ = (
         "_connection",
@@ -93,6 +94,7 @@ class Exchange:
         "answered",
         "body",
         "close",
+        "forwarded",
         "generation",
         "request",
         "shared",
@@ -109,6 +111,7 @@ class Exchange:
         self.stream_open = False
         self.shared: Headers = ()
         self.body: RequestBody | None = None
+        self.forwarded: ForwardedClient | None = None
         self._connection: Owner | None = connection
         self._leaving: Callable[[], None] | None = None
         self._pieces: list[bytes] = []
@@ -206,6 +209,8 @@ class Exchange:
     def certificate_names(self) -> tuple[str, ...]:
         """The names (SANs) in that certificate; empty without one. They say who a client is; only a signature makes it
         a peer."""
+        if self.forwarded is not None:
+            return self.forwarded.certificate_names
         return self._connection.certificate_names if self._connection is not None else ()
 
     def mark_as_peer(self) -> None:
@@ -224,6 +229,8 @@ class Exchange:
     @property
     def address(self) -> str:
         """Of the client, as text; empty if the connection is lost."""
+        if self.forwarded is not None:
+            return self.forwarded.address
         return self._connection.address if self._connection is not None else ""
 
     def drop_body(self) -> None:

@@ -26,6 +26,7 @@ from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.http.reserves import Room
 from epoxy.transport.limits import SIGNED_PATHS, HttpLimits
+from epoxy.transport.peers.forwarded_mark import FORWARDED
 from epoxy.transport.peers.frames import FrameHandler, FrameServer
 from epoxy.transport.peers.session import PeerSession
 from epoxy.transport.tls import ContextOf, certificate_names
@@ -158,7 +159,8 @@ class HttpServer(HttpConnection):
     def _may_prove(self, path: bytes, headers: dict[bytes, bytes]) -> bool:
         """Whether a request on trial may prove that its client is a peer or an operator: it is signed, or comes with a
         token or a certificate. Its handler decides."""
-        return path in SIGNED_PATHS or b"authorization" in headers or bool(self.certificate_names)
+        signed = path in SIGNED_PATHS or FORWARDED in headers
+        return signed or b"authorization" in headers or bool(self.certificate_names)
 
     def on_body(self, data: bytes) -> None:
         if self._streams:
