@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from epoxy.model.shards import KEY_SHARDS, SYSTEM_SHARD
 from epoxy.store.postgres.database import SessionRow, ShardTable
-from epoxy.store.postgres.shares import AWAKE, ShardMove, NextStep, heir, key_shards, next_step
+from epoxy.store.postgres.shares import AWAKE, NextStep, ShardMove, heir, key_shards, next_step
 
 LEASE_MS = 5_000.0
 
