@@ -12,6 +12,7 @@ from epoxy.server.access import log_access
 from epoxy.server.datacenter import DatacenterSession
 from epoxy.server.endpoints import Endpoints
 from epoxy.server.node_process import NodeProcess, warn
+from epoxy.server.peer_router import not_gateway_routes
 
 
 class ShardProcess(NodeProcess):
@@ -24,7 +25,8 @@ class ShardProcess(NodeProcess):
         self.metrics = Metrics(node, lambda: self.endpoints.requests())
         node.latency.then = self.metrics.counters
         self._equip(node)
-        self.endpoints = Endpoints(self.settings, node, self.metrics, self.certificates, session.routes())
+        more = [*session.routes(), *not_gateway_routes()]
+        self.endpoints = Endpoints(self.settings, node, self.metrics, self.certificates, more)
         for clear in self.endpoints.caches():
             node.on_handover(clear)
 
