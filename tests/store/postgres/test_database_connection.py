@@ -40,6 +40,12 @@ def logged(session: int, number: int) -> GroupCommit:
     return GroupCommit(session, number, 0, [(b"k%d" % number, b"v", 1)], (), [[(b"log", b"", b"%d" % number)]])
 
 
+def done(count: int) -> Reached:
+    """After so many of them."""
+    stamped_bytes = sum(len(b"log") + 10 + len(b"%d" % number) for number in range(1, count + 1))
+    return Reached(Verdict.DONE, count, count, newest_stamp=count, stamped_bytes=stamped_bytes)
+
+
 def applied(count: int) -> dict[bytes, bytes]:
     rows = {b"k%d" % number: b"v" for number in range(1, count + 1)}
     return {**rows, **{b"log" + stamp(number, 0): b"%d" % number for number in range(1, count + 1)}}
@@ -73,7 +79,7 @@ async def test_a_batch_whose_session_of_the_server_is_ended_is_unknown_and_can_b
         await hand.execute(END, "epoxy batches")
         assert await answer == UNKNOWN
         await lock.rollback()
-        assert await committed(database, logged(session, 1)) == Reached(verdict=Verdict.DONE, sequence=1, position=1)
+        assert await committed(database, logged(session, 1)) == done(1)
         assert await everything(database) == applied(1)
 
 
@@ -96,7 +102,7 @@ async def test_a_batch_is_applied_once_wherever_its_connection_is_cut(way: str, 
                 outcomes += first == UNKNOWN
                 assert first.verdict in (Verdict.UNKNOWN, Verdict.DONE)
                 reached = await committed(database, logged(session, number))
-                assert reached == Reached(verdict=Verdict.DONE, sequence=number, position=number)
+                assert reached == done(number)
         assert relay.cuts >= outcomes >= len(points), "most of them were cut"
         assert await everything(database) == applied(number)
 
@@ -109,7 +115,7 @@ async def test_power_cuts_in_the_middle_of_batches_lose_and_double_nothing(place
         for row in (5, 25, 45):
             await until(partial(reached_row, database, row))
             await asyncio.to_thread(place.server.restart, "immediate")
-        assert await sending == Reached(verdict=Verdict.DONE, sequence=60, position=60)
+        assert await sending == done(60)
         async with opened(place) as later:
             assert await everything(later) == applied(60)
 
@@ -275,7 +281,7 @@ async def test_a_failover_to_the_synchronous_standby_loses_nothing() -> None:
             await until(lambda: reached_row(database, 10))
             await asyncio.to_thread(place.server.stop, "immediate")
             await asyncio.to_thread(standby.promote)
-            assert await sending == Reached(verdict=Verdict.DONE, sequence=40, position=40)
+            assert await sending == done(40)
             async with opened(place, standby.dsn) as later:
                 assert await everything(later) == applied(40)
 
@@ -323,8 +329,8 @@ def test_a_batch_that_only_the_crashed_server_has_is_unknown(monkeypatch: pytest
 
 def test_a_question_that_does_not_wait_for_the_standby_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     question = """
-    SELECT batch, sequence, (SELECT position FROM replica WHERE id = $2), (SELECT config_epoch FROM replica)
-    FROM session WHERE id = $1 AND NOT fenced
+    SELECT session.batch, session.sequence, position, config_epoch, replica.sequence, stamped_bytes
+    FROM session, replica WHERE session.id = $1 AND NOT fenced AND replica.id = $2
     """
     monkeypatch.setattr(statements, "CONFIRM", question)
     with pytest.raises(AssertionError):

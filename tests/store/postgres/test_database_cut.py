@@ -7,6 +7,7 @@ import pytest
 
 from epoxy.model.errors import StoreError, StoreUnavailable
 from epoxy.ports import Snapshot, StoreCut
+from epoxy.store.postgres import database_cut
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase
 from epoxy.store.postgres.database import GroupCommit
 from epoxy.store.postgres.database_cut import MAX_CUTS
@@ -96,6 +97,24 @@ async def test_a_cut_whose_connection_is_lost_says_so(place: Place) -> None:
         with pytest.raises(StoreUnavailable, match="during a cut"):
             await read(cut, everything)
         cut.close()
+
+
+@played
+async def test_a_cut_that_is_not_read_is_ended_by_the_server(place: Place) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        assert "= '600s'" in database_cut.BEGIN
+        patch.setattr(database_cut, "BEGIN", database_cut.BEGIN.replace("600s", "50ms"))
+        async with opened(place) as database, by_hand(place) as hand:
+            cut = await opened_cut(database)
+            open_cuts = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'epoxy cut'"
+
+            async def is_ended() -> bool:
+                return bool(await hand.fetchval(open_cuts) == 0)
+
+            await until(is_ended)
+            with pytest.raises(StoreUnavailable, match="during a cut"):
+                await read(cut, everything)
+            cut.close()
 
 
 @played
