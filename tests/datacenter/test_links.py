@@ -78,6 +78,7 @@ def test_three_nodes_ask_each_other_by_their_tables() -> None:
     run(test())
 
 
+@pytest.mark.pure("it replaces a function of a compiled module")
 def test_questions_of_one_turn_leave_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     frames: list[int] = []
     original = NodeFrames.frame
@@ -244,6 +245,7 @@ def test_a_question_waits_for_the_first_connection() -> None:
     run(test())
 
 
+@pytest.mark.pure("it replaces a function of a compiled module")
 def test_a_question_that_finds_no_connection_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         hasty = msgspec.structs.replace(PATIENT, tick_ms=20, queue_ms=50)
@@ -292,6 +294,7 @@ def test_a_connection_that_has_just_ended_takes_no_question() -> None:
     run(ended_under_it())
 
 
+@pytest.mark.pure("it replaces a function of a compiled module")
 def test_a_node_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with node(1, limits=HASTY) as one, node(2) as two:
@@ -304,6 +307,7 @@ def test_a_node_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     run(test())
 
 
+@pytest.mark.pure("it replaces a function of a compiled module")
 def test_a_node_that_asks_nothing_and_sends_no_beat_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with node(1) as one, node(2, limits=msgspec.structs.replace(PATIENT, tick_ms=20, idle_ms=100)) as two:
@@ -527,6 +531,7 @@ def test_the_session_after_it_refuses_what_is_meant_for_one() -> None:
 
 
 @pytest.mark.parametrize("other", [b"epoxy-nodes/2", b""])
+@pytest.mark.pure("it replaces a function of a compiled module")
 def test_a_server_refuses_another_version(other: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with node(1) as one, node(2) as two:
@@ -741,6 +746,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.pure("faults are planted in a compiled module")
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_caught(
     plant: Callable[[pytest.MonkeyPatch], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch

@@ -23,8 +23,8 @@ from epoxy.datacenter.messages import (
 )
 from epoxy.datacenter.ports import Answered, AnswerLost, Serve
 from epoxy.ports import Clock
-from epoxy.transport.http.exchange import UpgradedProtocol
 from epoxy.transport.http.response import Headers
+from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.limits import NODES_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Dial, report

@@ -65,6 +65,7 @@ from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.request import HttpRequest as HttpRequest
 from epoxy.transport.http.server import serve_http
+from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
@@ -298,7 +299,7 @@ class Wire:
     def switch(self, exchange: transport.Exchange, session: object, handler: object) -> None:  # noqa: ARG002
         raise AssertionError("no peer connects here")
 
-    def upgrade(self, exchange: transport.Exchange, protocol: transport.UpgradedProtocol) -> None:  # noqa: ARG002
+    def upgrade(self, exchange: transport.Exchange, protocol: UpgradedProtocol) -> None:  # noqa: ARG002
         raise AssertionError("nobody speaks anything but HTTP here")
 
     def cache_response(self, exchange: transport.Exchange, answer: bytes, lasting: tuple[bytes, ...]) -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from epoxy.transport.http.exchange import Exchange, UpgradedProtocol
+from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.header_memo import EVERYWHERE
 from epoxy.transport.http.request import HttpRequest
+from epoxy.transport.http.upgraded import UpgradedProtocol
 from tests.api.http.http_bench import Wire
 
 

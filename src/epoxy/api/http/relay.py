@@ -29,7 +29,7 @@ from epoxy.client.http1 import NodeAddress, parse_url
 from epoxy.codec.seals import SEAL_BYTES, Seals
 from epoxy.model.access import Access
 from epoxy.ports import Clock, Dice
-from epoxy.transport.http.exchange import UpgradedProtocol
+from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import Authenticator

@@ -6,12 +6,13 @@ from collections import deque
 
 from epoxy.transport.holdings import BUSY_S
 from epoxy.transport.http.connections import Account, Connections
-from epoxy.transport.http.exchange import Exchange, Stream, UpgradedProtocol
+from epoxy.transport.http.exchange import Exchange, Stream
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S
 from epoxy.transport.http.header_memo import HeaderMemo
 from epoxy.transport.http.phases import ConnectionPhase, patience_s
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.request_body import RequestBody
+from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers.frames import PROTOCOL, FrameHandler
 from epoxy.transport.peers.session import PeerSession

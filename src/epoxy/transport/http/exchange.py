@@ -1,26 +1,19 @@
 """One request and its one answer, as a handler sees them."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from epoxy.transport.holdings import FREE_BYTES, Holdings
+from epoxy.transport.holdings import FREE_BYTES
 from epoxy.transport.http import response
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.http.response import Headers
+from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.peers.forwarded_mark import ForwardedClient
 from epoxy.transport.peers.frames import FrameHandler
 from epoxy.transport.peers.session import PeerSession
 
 Handler = Callable[["Exchange"], None]
-
-
-class UpgradedProtocol(asyncio.Protocol):
-    """Takes over a connection that began with HTTP. `holdings`: of the node, from then on."""
-
-    def __init__(self) -> None:
-        self.holdings = Holdings()
 
 
 UNREAD = "too many long answers wait for clients that do not read them; try again"

@@ -12,9 +12,10 @@ from typing import cast
 
 import httptools
 
-from epoxy.transport.http.exchange import Exchange, Stream, UpgradedProtocol
+from epoxy.transport.http.exchange import Exchange, Stream
 from epoxy.transport.http.request_body import BUFFER_BYTES, ignore
 from epoxy.transport.http.response import JSON, WITHOUT_BODY, Headers, chunk, problem
+from epoxy.transport.http.upgraded import UpgradedProtocol
 
 WHOLE_ANSWER_BYTES = 64 << 10
 """An answer up to this is passed on as a whole: pages of lists and all errors are."""

@@ -11,7 +11,8 @@ from websockets.protocol import Side, State
 from websockets.utils import accept_key
 
 from epoxy.transport.holdings import FREE_BYTES
-from epoxy.transport.http.exchange import Exchange, UpgradedProtocol
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.upgraded import UpgradedProtocol
 
 MAX_MESSAGE_BYTES = 2 << 20
 """An actor's answer of a megabyte in base64, or the names of the actors of the largest envoy."""
