@@ -11,7 +11,7 @@ Reads look through the memtables to the tree (`memtable.py`). Memory and the tim
 log, never on the number of rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -204,6 +204,22 @@ class EmbeddedStore(Transactor):
             rows[row] = value
             self._stamped_bytes += len(row) + len(value)
         self.remember(rows)
+
+    def put_batch(
+        self, rows: dict[bytes, bytes | None], stamped: Sequence[Sequence[tuple[bytes, bytes, bytes]]], *, counts: bool
+    ) -> int:
+        """Commits that were made elsewhere, together: their rows, and of each of them that has some the rows to be
+        stamped. Returns the last stamp given."""
+        for commit in stamped:
+            self._sequence += 1
+            for index, (prefix, suffix, value) in enumerate(commit):
+                row = prefix + stamp(self._sequence, index) + suffix
+                rows[row] = value
+                self._stamped_bytes += len(row) + len(value)
+        self._counted |= counts
+        self.commits += max(0, len(stamped) - 1)  # as many as they are: a sync with many of them is not light
+        self.remember(rows)
+        return self._sequence
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
         if self._dead is not None:

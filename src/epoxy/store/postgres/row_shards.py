@@ -1,5 +1,8 @@
 """The shard that a row belongs to, by its key."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 from epoxy.codec.quoting import pack_bytes
 from epoxy.codec.tuple import pack, strinc
 from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY
@@ -8,6 +11,9 @@ from epoxy.store.keyspace import CHANGELOG, EXPIRIES, KV, LAYOUT, LEGACY_LAYOUT,
 
 CHANGELOG_SHARD = -1
 """Of the changelog's rows: every session adds to it with its batches, and it is read from the database."""
+
+LAST_ROW = b"\xff"
+"""No row begins with this byte."""
 
 
 class RowShards:
@@ -32,6 +38,13 @@ class RowShards:
                 if row.startswith(root):
                     return shard_of(key_of(row, root))
         return CHANGELOG_SHARD if row.startswith(self._changelog) else SYSTEM_SHARD
+
+    def ranges_of(self, shard: int) -> Sequence[tuple[bytes, bytes]]:
+        """Where rows of this shard can be, and perhaps of others: those of the system shard lie between the others."""
+        if shard != SYSTEM_SHARD:
+            return self._elsewhere
+        borders = [b"", *chain.from_iterable(sorted(self._elsewhere)), LAST_ROW]
+        return list(zip(borders[::2], borders[1::2], strict=True))
 
     def within_system(self, begin: bytes, end: bytes) -> bool:
         """Whether every row of this range is of the system shard."""
