@@ -9,9 +9,9 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from epoxy import __version__
 from epoxy.api.http.routes import Route
@@ -32,13 +32,14 @@ from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
 from epoxy.node.datacenter_node import DatacenterNode
 from epoxy.node.process.config import Settings, without_password
 from epoxy.node.process.logs import LOGGER
-from epoxy.ports import Clock, Dice, Timer
+from epoxy.ports import Clock, Dice, Store, Timer
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
+from epoxy.server.storage import Storage
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
-from epoxy.store.postgres.database import Reached, Verdict
+from epoxy.store.postgres.database import Database, Reached, Verdict
 from epoxy.store.postgres.ownership import Ownership
 from epoxy.store.postgres.store import PostgresStore
 from epoxy.transport.peers.member_rpc import MemberRpcClient
@@ -113,10 +114,36 @@ class ServedNode:
         self._there().replica.release()
 
 
+class SessionDatabase(Database, Protocol):
+    """With an end."""
+
+    def close(self) -> None: ...
+
+
+class OwnedRows(Protocol):
+    """Of `PostgresStore`."""
+
+    config_epoch: int
+
+    def own(self, shards: Sequence[int], then: Callable[[], None]) -> None: ...
+
+    def disown(self, shards: Sequence[int]) -> None: ...
+
+
 class DatacenterSession:
     """Made inside a running event loop; `open` begins it."""
 
-    def __init__(self, settings: Settings, database: AsyncpgDatabase) -> None:
+    listeners: Collection[str] | None = None
+    """Those that a shard node opens; None: all that its settings have."""
+
+    store: Store
+    storage: Storage
+    links: NodeLinks
+    key_routes: Routes
+    _rows: OwnedRows
+
+    def __init__(self, settings: Settings, database: SessionDatabase, url: str = "") -> None:
+        """`url`: where the other nodes of the datacenter reach this one, if that is not the address of the node."""
         self._settings = settings
         self._database = database
         self._loop = asyncio.get_running_loop()
@@ -126,7 +153,7 @@ class DatacenterSession:
         self.ownership = Ownership(
             database,
             self._clock,
-            url=settings.node.advertise_url,
+            url=url or settings.node.advertise_url,
             version=__version__,
             lease_ms=settings.store.lease_ms,
         )
@@ -143,8 +170,23 @@ class DatacenterSession:
         self.ownership.open(opened.set)
         await opened.wait()
         session, replica = self.ownership.session, self._settings.node.id
+        self._open_store(session, replica)
+        self.links = self._make_links(session, replica)
+        self.key_routes = Routes(self.ownership, self.links, self._served, self._clock)
+        self.links.serve(CommitNews, self._serve_news)
+        self.ownership.taken = self._taken
+        self.ownership.quiesce = self._quiesce
+        self.ownership.changed = self._table_changed
+        self.ownership.fenced = self._fenced
+        self.links.start()
+        self.ownership.start()
+
+    def _fenced(self, reason: str) -> NoReturn:
+        begin_anew(reason)
+
+    def _open_store(self, session: int, replica: int) -> None:
         sequence, position = self._database.position()
-        self.store = PostgresStore(
+        store = PostgresStore(
             self._database,
             session,
             replica,
@@ -153,9 +195,12 @@ class DatacenterSession:
             reached=Reached(verdict=Verdict.DONE, sequence=sequence, position=position),
             on_fenced=self.ownership.end,
         )
-        self.storage = PostgresStorage(self._settings, self.store, is_new=not position)
+        self.store, self._rows = store, store
+        self.storage = PostgresStorage(self._settings, store, is_new=not position)
+
+    def _make_links(self, session: int, replica: int) -> NodeLinks:
         tls = self._certificates
-        self.links = NodeLinks(
+        return NodeLinks(
             session,
             replica,
             self._secrets.peer_keys,
@@ -164,14 +209,6 @@ class DatacenterSession:
             ssl=tls.for_dialing,
             certificates=tls.mutual,
         )
-        self.key_routes = Routes(self.ownership, self.links, self._served, self._clock)
-        self.links.serve(CommitNews, self._serve_news)
-        self.ownership.taken = self._taken
-        self.ownership.quiesce = self._quiesce
-        self.ownership.changed = self._table_changed
-        self.ownership.fenced = begin_anew
-        self.links.start()
-        self.ownership.start()
 
     # The kind of node
 
@@ -238,7 +275,7 @@ class DatacenterSession:
         self._served.node = node
         node.session = self.ownership.session
         node.sessions_of_datacenter = self._sessions
-        self.store.config_epoch = node.replica.config.epoch
+        self._rows.config_epoch = node.replica.config.epoch
         node.replica.config_watchers.append(self._config_changed)
 
     def start(self) -> None:
@@ -246,6 +283,9 @@ class DatacenterSession:
             self._gateway.start()
         elif self._gateway_links is not None:
             self._gateway_links.start()
+
+    def reload(self) -> None:
+        """Files were changed. The node reads its own."""
 
     def stop(self) -> None:
         """What the kind of node has; the session goes on."""
@@ -312,9 +352,9 @@ class DatacenterSession:
 
     def _taken(self, shards: Sequence[int], then: Callable[[], None]) -> None:
         if SYSTEM_SHARD in shards:
-            self.store.own(shards, partial(self._system_taken, then))
+            self._rows.own(shards, partial(self._system_taken, then))
         else:
-            self.store.own(shards, partial(self._keys_taken, then))
+            self._rows.own(shards, partial(self._keys_taken, then))
 
     def _keys_taken(self, then: Callable[[], None]) -> None:
         then()
@@ -328,14 +368,14 @@ class DatacenterSession:
 
     def _quiesce(self, shard: int, done: Callable[[bool], None]) -> None:
         if self._served.node is None:
-            self.store.disown((shard,))
+            self._rows.disown((shard,))
             done(True)
         else:
             self._served.node.quiesce(shard, partial(self._quiesced, shard, done))
 
     def _quiesced(self, shard: int, done: Callable[[bool], None], is_at_rest: bool) -> None:
         if is_at_rest:
-            self.store.disown((shard,))
+            self._rows.disown((shard,))
         done(is_at_rest)
 
     # What the replica adopts and learns
@@ -344,7 +384,7 @@ class DatacenterSession:
         node = self._served.node
         assert node is not None
         if not node.is_gateway:
-            self.store.config_epoch = node.replica.config.epoch
+            self._rows.config_epoch = node.replica.config.epoch
 
 
 async def database_of(settings: Settings) -> AsyncpgDatabase:

@@ -1,7 +1,7 @@
 """The APIs of a node and their listeners, put together: HTTP, the Redis protocol, and what all their clients share."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from urllib.parse import urlsplit
 
 from epoxy.api.connection_metrics import ConnectionMetrics
@@ -30,7 +30,10 @@ class Endpoints:
         certificates: Certificates,
         more: Iterable[Route],
         peers: Peers | None = None,
+        *,
+        only: Collection[str] | None = None,
     ) -> None:
+        """`only`: the listeners that this process opens; None: all."""
         self._settings = settings
         self._node = node
         most = descriptors.connections_per_port(settings.limits.connections)
@@ -44,7 +47,7 @@ class Endpoints:
             request_timeout_ms=settings.resp.request_timeout_ms,
         )
         self._resp = RespServer(node, limits, holdings, settings.resp.reserve_prefixes)
-        self.listeners = Listeners(settings, self._api, self._resp, certificates, self.connections)
+        self.listeners = Listeners(settings, self._api, self._resp, certificates, self.connections, only)
         self.open, self.drain = self.listeners.open, self.listeners.drain
         node.access.watchers.append(self.connections.response_cache.rights_changed)
         for clear in self.caches():

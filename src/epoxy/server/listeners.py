@@ -5,10 +5,12 @@
 """
 
 import asyncio
+from collections.abc import Collection
 
 from epoxy.api.http.router import Api, Elsewhere
 from epoxy.api.resp.server import RespServer
 from epoxy.model.access import Access
+from epoxy.model.address import Address
 from epoxy.node.process import descriptors
 from epoxy.node.process.config import NodeSettings, Settings
 from epoxy.node.process.listening import listen
@@ -19,6 +21,7 @@ from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.reserves import Room, bands
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
+from epoxy.transport.tls import ContextOf
 
 HTTP, RESP, PEERS, ADMIN = "node.http", "node.resp", "node.peers", "node.admin"
 
@@ -93,9 +96,17 @@ class Listeners:
     budgets of their own."""
 
     def __init__(
-        self, settings: Settings, api: Api, resp: RespServer, certificates: Certificates, connections: Connections
+        self,
+        settings: Settings,
+        api: Api,
+        resp: RespServer,
+        certificates: Certificates,
+        connections: Connections,
+        only: Collection[str] | None = None,
     ) -> None:
+        """`only`: what this process opens of them; None: all."""
         self._node = settings.node
+        self._only = only
         self._limits = HttpLimits(
             connections=connections.limit,
             pipelined=settings.limits.pipeline,
@@ -114,9 +125,11 @@ class Listeners:
     async def open(self) -> None:
         room = rooms(self._node)
         for name, address in self._node.listeners.items():
+            if self._only is not None and name not in self._only:
+                continue
             ssl = self._certificates.for_peers if name == PEERS else self._certificates.for_clients
             if name == RESP:
-                opening = self._resp.serve(address.host, address.port, ssl=ssl, room=room[name])
+                opening = self._open_resp(address, ssl, room[name])
             else:
                 opening = serve_http(
                     self._api.for_listener(elsewhere(name, self._node), name),
@@ -128,6 +141,14 @@ class Listeners:
                     room=room[name],
                 )
             self._open.append(await listen(name, address, opening))
+
+    async def _open_resp(self, address: Address, ssl: ContextOf | None, room: Room) -> Listener:
+        """Shared by the processes of a node. The first makes sure that the address is not another node's: among sockets
+        that are shared, the system does not."""
+        is_shared = self._node.processes > 1
+        if is_shared and self._only is None:
+            (await self._resp.serve(address.host, address.port)).close()
+        return await self._resp.serve(address.host, address.port, ssl=ssl, room=room, is_shared=is_shared)
 
     def last_call(self) -> None:
         """From now on each connection is closed after its next answer, and new ones are refused."""

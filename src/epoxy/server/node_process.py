@@ -45,11 +45,11 @@ class NodeProcess:
         map_long_blocks()
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
         self.certificates = Certificates(settings)
-        self._embedded: EmbeddedStorage | None = None
         if storage is None:
             post, schedule = self._loop.call_soon_threadsafe, self._loop.call_soon
-            storage = self._embedded = EmbeddedStorage(settings, post, schedule, self._store_failed)
+            storage = EmbeddedStorage(settings, post, schedule, self._store_failed)
         self._storage = storage
+        self._embedded = storage if isinstance(storage, EmbeddedStorage) else None
         self._store = storage.store
         self.settings = settings = settings.of_cluster(storage.cluster)
         self.secrets = ClusterSecrets(settings)
@@ -122,10 +122,14 @@ class NodeProcess:
         LOGGER.error(context["message"], exc_info=error)
 
     def _store_failed(self, error: StoreFailed) -> NoReturn:
-        """Only what is on the disk may be acknowledged, and what is in memory may not be there: so the process ends
-        without another answer, and without closing connections in order."""
-        report_failed(str(error))
-        os._exit(EXIT_STORE)
+        end_failed(error)
+
+
+def end_failed(error: StoreFailed) -> NoReturn:
+    """Only what is on the disk may be acknowledged, and what is in memory may not be there: so the process ends without
+    another answer, and without closing connections in order."""
+    report_failed(str(error))
+    os._exit(EXIT_STORE)
 
 
 def report_failed(detail: str) -> None:

@@ -164,12 +164,12 @@ class Process(NodeProcess):
 
     def _store_routes(self) -> list[Route]:
         """Of what a store on this machine has: its scrubs; of one that is shared: the links to the other nodes."""
+        links = self._shared.routes() if self._shared is not None else []
         if self._embedded is None:
-            assert self._shared is not None
-            return self._shared.routes()
+            return links
         scrubbing = Scrubbing(self.node, self._embedded.store, self._clock, self._store_failed)
         self._embedded.on_rot = self.node.repairs.noticed
-        return scrubbing.routes()
+        return [*links, *scrubbing.routes()]
 
     async def start(self) -> None:
         """Returns when the node has its configuration and its store; peers may be absent. No port is open, and no

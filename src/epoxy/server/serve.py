@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import sys
 from collections.abc import Callable
 
@@ -9,11 +10,14 @@ from epoxy.model.errors import EpoxyError
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import LOGGER
+from epoxy.server.child_processes import ChildPlace, place_of
 from epoxy.server.datacenter import DatacenterSession, database_of
 from epoxy.server.node_process import NodeProcess, check
 from epoxy.server.process import Process
+from epoxy.server.process_sessions import open_child, open_host
 from epoxy.server.scrubbing import EndsSoon
 from epoxy.server.shard_process import ShardProcess
+from epoxy.store.local.database_messages import Order
 
 SWITCH_INTERVAL_S = 0.0005
 """The log's thread must get the interpreter lock back quickly after each sync, or every commit waits for a busy
@@ -43,6 +47,16 @@ class Signals:
     def end(self) -> None:
         (self.hurry if self.over.is_set() else self.over).set()
 
+    def ordered(self, order: Order) -> None:
+        """By the first process of a node, which passes on what it is sent."""
+        match order:
+            case Order.END:
+                self.over.set()
+            case Order.HURRY:
+                self.hurry.set()
+            case Order.RELOAD:
+                self.reload()
+
 
 def do_nothing() -> None:
     pass
@@ -55,7 +69,12 @@ async def serve(settings: Settings) -> int:
     descriptors.raise_limit()
     given = Signals()
     with signals.handled(given.end, lambda: given.reload()):
-        if settings.store.driver == "postgres":
+        place = place_of(os.environ)
+        if place is not None:
+            await serve_child(settings, place, given)
+        elif settings.node.processes > 1:
+            await serve_first(settings, given)
+        elif settings.store.driver == "postgres":
             await serve_shared(settings, given)
         else:
             await serve_alone(settings, given)
@@ -63,38 +82,66 @@ async def serve(settings: Settings) -> int:
 
 
 async def serve_alone(settings: Settings, given: Signals) -> None:
-    try:
-        process = Process(settings)
-    except EndsSoon:
-        await asyncio.sleep(END_S)
-        raise
+    process = await make(lambda: Process(settings))
     await start(process, given)
     await given.over.wait()
     await process.stop(given.hurry)
 
 
-async def start(process: Process | ShardProcess, given: Signals) -> None:
+async def make(process: Callable[[], Process]) -> Process:
+    try:
+        return process()
+    except EndsSoon:
+        await asyncio.sleep(END_S)
+        raise
+
+
+async def start(process: Process | ShardProcess, given: Signals, also: Callable[[], None] = do_nothing) -> None:
+    """`also`: what else SIGHUP is for."""
     try:
         await process.start()
     except EpoxyError:
         process.close()
         raise
-    given.reload = process.reloading.reload
+
+    def reload() -> None:
+        process.reloading.reload()
+        also()
+
+    given.reload = reload
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
 
 
 async def serve_shared(settings: Settings, given: Signals) -> None:
-    """One node of several. A shard node that comes to own the system shard ends as such, and goes on as the gateway,
-    with the shards it has."""
+    """One node of several."""
     check(settings)
     over = asyncio.ensure_future(given.over.wait())
     opening = asyncio.ensure_future(opened(settings))
     await asyncio.wait((over, opening), return_when=asyncio.FIRST_COMPLETED)
-    if not opening.done():
+    over.cancel()
+    if opening.done():
+        await serve_session(settings, opening.result(), given)
+    else:
         opening.cancel()
-        return
-    session = opening.result()
+
+
+async def serve_first(settings: Settings, given: Signals) -> None:
+    """The first of the processes of one node, which starts the others."""
+    check(settings)
+    await serve_session(settings, await open_host(settings, given.hurry), given)
+
+
+async def serve_child(settings: Settings, place: ChildPlace, given: Signals) -> None:
+    check(settings)
+    settings, session = await open_child(settings, place, given.ordered)
+    await serve_session(settings, session, given)
+
+
+async def serve_session(settings: Settings, session: DatacenterSession, given: Signals) -> None:
+    """A shard node that comes to own the system shard ends as such, and goes on as the gateway, with the shards it
+    has."""
+    over = asyncio.ensure_future(given.over.wait())
     process: Process | ShardProcess | None = None
     try:
         while not given.over.is_set():
@@ -102,11 +149,11 @@ async def serve_shared(settings: Settings, given: Signals) -> None:
             if session.has_system_shard and not isinstance(process, Process):
                 if process is not None:
                     await stop_soon(process)
-                process = Process(settings, session)
-                await start(process, given)
+                process = await make(lambda: Process(settings, session))
+                await start(process, given, session.reload)
             elif process is None and session.can_follow():
                 process = ShardProcess(settings, session)
-                await start(process, given)
+                await start(process, given, session.reload)
             changed = asyncio.ensure_future(session.changed.wait())
             await asyncio.wait((over, changed), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
             changed.cancel()

@@ -25,8 +25,8 @@ class ShardProcess(NodeProcess):
         self.metrics = Metrics(node, lambda: self.endpoints.requests())
         node.latency.then = self.metrics.counters
         self._equip(node)
-        more = [*session.routes(), *not_gateway_routes()]
-        self.endpoints = Endpoints(self.settings, node, self.metrics, self.certificates, more)
+        more, only = [*session.routes(), *not_gateway_routes()], session.listeners
+        self.endpoints = Endpoints(self.settings, node, self.metrics, self.certificates, more, only=only)
         for clear in self.endpoints.caches():
             node.on_handover(clear)
 

@@ -49,6 +49,7 @@ class EmbeddedStorage:
             tell=ProgressLog("the data directory is migrated"),
         )
         self.on_rot: Callable[[bytes], None] = ignore
+        self._closed = False
         self.cluster, self.is_new = self._data_dir.cluster, self._data_dir.is_new
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
@@ -64,8 +65,10 @@ class EmbeddedStorage:
         self.longest_sync_ms, self.disk_usage = self.store.longest_sync_ms, self.store.disk_usage
 
     def close(self) -> None:
-        self.store.close()
-        self._data_dir.close()
+        if not self._closed:
+            self._closed = True
+            self.store.close()
+            self._data_dir.close()
 
 
 def ignore(_key: bytes) -> None:

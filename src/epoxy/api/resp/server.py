@@ -77,8 +77,16 @@ class RespServer:
         )
         self._numbers = 0
 
-    async def serve(self, host: str, port: int, *, ssl: ContextOf | None = None, room: Room | None = None) -> Listener:
-        return await listen(lambda: RespConnection(self), host, port, ssl, room=room)
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        *,
+        ssl: ContextOf | None = None,
+        room: Room | None = None,
+        is_shared: bool = False,
+    ) -> Listener:
+        return await listen(lambda: RespConnection(self), host, port, ssl, room=room, is_shared=is_shared)
 
     def last_call(self) -> None:
         """From now on a connection is closed after the replies to its next commands, which are refusals."""

@@ -97,11 +97,12 @@ class MemberSetting(Struct, frozen=True, kw_only=True):
 class NodeSettings(Struct, frozen=True, kw_only=True):
     """`peers`, `admin`: addresses of their own for other nodes and for operators; without one, `http` serves them, too.
     `allowed_hosts`: names in `Host` that are accepted besides the node's own. `load` fills in `datacenter` and
-    `advertise_url` where the file has none."""
+    `advertise_url` where the file has none. `processes`: that share the data directory, to use as many cores."""
 
     id: ReplicaId
     datacenter: Text = ""
     data_dir: FilePath
+    processes: Annotated[int, Meta(ge=1, le=64)] = 1
     http: ListenAddress = Address("127.0.0.1", 7800)
     resp: ListenAddress | None = None
     peers: ListenAddress | None = None
@@ -284,6 +285,7 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
     node = read_self(source, NodeSettings(**read["node"]), cluster, "http" if tls is None else "https")
     check_schemes(source, [(each.id, url) for each in members for url in each.urls], tls=tls is not None)
     store = read_store(source, read["store"])
+    check_processes(source, node, store)
     check_listeners(source, node.listeners)
     return Settings(
         node=node,
@@ -352,6 +354,16 @@ def read_store(source: TomlSource, values: Mapping[str, Any]) -> StoreSettings:
         where = source.where("store", "url")
         raise ConfigError(f'{where}: store.url is for store.driver = "postgres"; here it is "{store.driver}"')
     return store
+
+
+def check_processes(source: TomlSource, node: NodeSettings, store: StoreSettings) -> None:
+    where = source.where("node", "processes")
+    if node.processes > 1 and store.driver == "postgres":
+        raise ConfigError(
+            f'{where}: node.processes is for store.driver = "embedded"; with "postgres", start more nodes instead'
+        )
+    if node.processes > 1 and node.resp is not None and not node.resp.port:
+        raise ConfigError(f"{where}: node.processes share the port of node.resp, so it must be given, and not 0")
 
 
 def read_console(source: TomlSource, values: Mapping[str, Any]) -> ConsoleSettings:

@@ -44,11 +44,11 @@ class LocalDatabase:
         self._schedule = schedule
         self.table = SessionTable(now_ms)
         record = store.newest().get(layout.config_row)
-        self._config_epoch = wire.decode_committed_record(record).committed.version if record is not None else 0
+        self.config_epoch = wire.decode_committed_record(record).committed.version if record is not None else 0
 
     def adopted(self, epoch: int) -> None:
         """A configuration that the first process has put into the store by itself, in this tick."""
-        self._config_epoch = max(self._config_epoch, epoch)
+        self.config_epoch = max(self.config_epoch, epoch)
 
     # Rows.
 
@@ -58,7 +58,7 @@ class LocalDatabase:
             self._answer(done, Reached(verdict=Verdict.FENCED))
         elif batch.number <= session.batch:
             self._when_durable(session, done)
-        elif self._config_epoch > batch.config_epoch:
+        elif self.config_epoch > batch.config_epoch:
             self._answer(done, Reached(verdict=Verdict.STALE_CONFIG))
         else:
             rows: dict[bytes, bytes | None] = dict.fromkeys(batch.deleted)
@@ -84,7 +84,7 @@ class LocalDatabase:
         if self.table.find(session) is None:
             verdict = Verdict.FENCED
         else:
-            verdict = Verdict.STALE_CONFIG if self._config_epoch > config_epoch else Verdict.DONE
+            verdict = Verdict.STALE_CONFIG if self.config_epoch > config_epoch else Verdict.DONE
         self._answer(done, verdict)
 
     def load(self, keys: Sequence[bytes], done: Callable[[dict[bytes, bytes] | None], None]) -> None:

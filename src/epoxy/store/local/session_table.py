@@ -45,6 +45,10 @@ class SessionTable:
         self._sessions[self._opened] = LocalSession(self._opened, url, version, self._now_ms() + lease_ms)
         return self._opened
 
+    def keep(self, session: int) -> None:
+        """Its lease never ends."""
+        self._sessions[session].lease_end_ms = FOR_EVER_MS
+
     def find(self, session: int) -> LocalSession | None:
         """None: it is fenced."""
         return self._sessions.get(session)

@@ -147,14 +147,16 @@ async def listen(
     *,
     reserved: Make | None = None,
     room: Room | None = None,
+    is_shared: bool = False,
 ) -> Listener:
-    """On every address the host has."""
+    """On every address the host has. `is_shared`: other processes of this user listen there, too, and the system
+    spreads connections over them."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            sockets.append(bound(socket.socket(family, kind, protocol), address))
+            sockets.append(bound(socket.socket(family, kind, protocol), address, is_shared))
     except OSError:
         for each in sockets:
             each.close()
@@ -162,9 +164,11 @@ async def listen(
     return Listener(make, reserved or make, sockets, ssl, room or whole_room())
 
 
-def bound(listening: socket.socket, address: object) -> socket.socket:
+def bound(listening: socket.socket, address: object, is_shared: bool = False) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if listening.family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)  # type: ignore[arg-type]
