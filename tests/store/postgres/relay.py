@@ -1,18 +1,22 @@
 """A relay before a server, which cuts connections at chosen points."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from epoxy.testing.postgres_server import PostgresServer
+
+SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
 
 
 class Relay:
     """`requests` and `answers`: bytes that pass from now on in each direction, before the connection is cut; None: all.
     What came too late is lost, and so is everything after it."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: PostgresServer, tls: ssl.SSLContext | None) -> None:
         self._server = server
+        self._tls = tls
         self.requests: int | None = None
         self.answers: int | None = None
         self.port = 0
@@ -27,6 +31,9 @@ class Relay:
         self.requests = self.answers = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._tls is not None and not await self._seal(reader, writer, self._tls):
+            writer.transport.abort()
+            return
         near, far = await asyncio.open_connection("127.0.0.1", self._server.port)
         self._ends |= {writer, far}
         ways = [
@@ -38,6 +45,15 @@ class Relay:
             end.transport.abort()
         await asyncio.wait(ways)
         self._ends -= {writer, far}
+
+    async def _seal(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> bool:
+        """As a server that insists on TLS, which the carried PostgreSQL was built without."""
+        with suppress(OSError, asyncio.IncompleteReadError):
+            if await reader.readexactly(len(SSL_REQUEST)) == SSL_REQUEST:
+                writer.write(b"S")
+                await writer.start_tls(tls)
+                return True
+        return False
 
     async def close(self) -> None:
         while self._ends:
@@ -62,8 +78,8 @@ class Relay:
 
 
 @asynccontextmanager
-async def relayed(server: PostgresServer) -> AsyncIterator[Relay]:
-    relay = Relay(server)
+async def relayed(server: PostgresServer, tls: ssl.SSLContext | None = None) -> AsyncIterator[Relay]:
+    relay = Relay(server, tls)
     door = await asyncio.start_server(relay.serve, "127.0.0.1", 0)
     relay.port = door.sockets[0].getsockname()[1]
     try:

@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from epoxy.model.errors import StoreUnavailable
 from epoxy.store.buffer import stamp
@@ -246,6 +249,29 @@ async def test_callers_that_wait_are_bounded(place: Place) -> None:
             answers = await asyncio.gather(*calls, return_exceptions=True)
             assert answers[:2] == [1, 1]
             assert [type(each) for each in answers[2:]] == [StoreUnavailable] * 3
+
+
+# TLS
+
+
+@played
+async def test_tls_is_as_the_address_says(place: Place, tmp_path: Path) -> None:
+    authority, other = trustme.CA(), trustme.CA()
+    known, unknown = tmp_path / "known.pem", tmp_path / "unknown.pem"
+    authority.cert_pem.write_to_path(str(known))
+    other.cert_pem.write_to_path(str(unknown))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with relayed(place.server, context) as relay:
+        async with opened(place, f"{relay.dsn}&sslmode=verify-full&sslrootcert={known}") as database:
+            session = await open_session(database)
+            assert (await committed(database, logged(session, 1))).verdict is Verdict.DONE
+        with pytest.raises(StoreUnavailable, match="certificate verify failed"):
+            async with opened(place, f"{relay.dsn}&sslmode=verify-full&sslrootcert={unknown}"):
+                raise AssertionError("it opened")
+        with pytest.raises(StoreUnavailable):
+            async with opened(place, f"{relay.dsn}&sslmode=disable"):
+                raise AssertionError("it opened")
 
 
 # A synchronous standby
