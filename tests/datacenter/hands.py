@@ -55,6 +55,10 @@ class HandLinks:
     def take(self) -> Asked:
         return self.asked.pop(0)
 
+    def take_all(self) -> list[Asked]:
+        asked, self.asked = self.asked, []
+        return asked
+
 
 def keys_of(shard: int, count: int = 1) -> list[bytes]:
     """Clients' keys of this shard."""

@@ -246,13 +246,39 @@ def test_a_question_waits_for_the_first_connection() -> None:
 
 
 @pytest.mark.pure("it replaces a function of a compiled module")
+def test_a_handshake_that_ends_after_it_was_given_up_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer was in the socket when the time of connecting was over, as after a pause of this process."""
+    ended: list[str] = []
+    original, end = NodeDial._finish_handshake, NodeDial.end
+
+    def late(dial: NodeDial, data: bytes) -> bytes:
+        if not dial.opened.done():
+            dial.opened.cancel()
+        return original(dial, data)
+
+    def note_end(dial: NodeDial, why: str) -> None:
+        ended.append(why)
+        end(dial, why)
+
+    async def test() -> None:
+        async with node(1) as one, node(2) as two:
+            monkeypatch.setattr(NodeDial, "_finish_handshake", late)
+            monkeypatch.setattr(NodeDial, "end", note_end)
+            one.links.set_sessions({2: two.url})
+            await until(lambda: "answered too late" in ended)
+            assert not one.links.is_up(2)
+
+    run(test())
+
+
+@pytest.mark.pure("it replaces a function of a compiled module")
 def test_a_question_that_finds_no_connection_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         hasty = msgspec.structs.replace(PATIENT, tick_ms=20, queue_ms=50)
         async with node(1, limits=hasty) as one, node(2) as two:
             monkeypatch.setattr(NodeDial, "_finish_handshake", lambda *_: b"")  # It never opens, and never fails.
             one.links.set_sessions({2: two.url})
-            assert await one.ask(2, a_write()) == NeverSent(links.NO_LINK)
+            assert await one.ask(2, a_write()) == NeverSent(links.NO_LINK, unreachable=True)
 
     run(test())
 

@@ -111,10 +111,27 @@ def test_what_never_left_is_refused() -> None:
     bench = Bench()
     answers = [bench.write(), bench.read(), bench.txn()]
     for asked in bench.links.asked:
-        asked.answer(NeverSent("no link"))
+        asked.answer(NeverSent("too long"))
     kinds = [type(the(each)) for each in answers]
     assert kinds == [Refused, Refused, TxnRefused]
-    assert "no link" in the(answers[0]).reason
+    assert "too long" in the(answers[0]).reason
+
+
+def test_what_never_left_for_want_of_a_link_waits_for_the_next_owner() -> None:
+    """The owner has failed, and its lease is not over yet."""
+    bench = Bench()
+    answers = [bench.write(), bench.read(), bench.txn()]
+    for asked in bench.links.take_all():
+        asked.answer(NeverSent("connection refused", unreachable=True))
+    assert answers == [[], [], []]
+    assert bench.owners.looks == 3
+    bench.owners.owners = {SHARD: THIRD, SYSTEM_SHARD: THIRD}
+    bench.routes.table_changed()
+    assert [asked.to for asked in bench.links.asked] == [THIRD] * 3
+    bench.links.take().answer(DONE)
+    assert the(answers[0]) == DONE
+    bench.clock.advance(PATIENCE_MS + LOOK_MS)
+    assert not answers[1], "it left, and is waited for"
 
 
 @pytest.mark.parametrize("answer", [AnswerLost("gone"), Unanswerable("too long"), ReadFailed(reason="no"), Received()])
@@ -128,10 +145,22 @@ def test_what_left_and_was_not_answered_is_unknown(answer: Any) -> None:
     assert isinstance(the(answers[1]), TxnUnknown)
 
 
-def test_a_read_without_an_answer_has_failed() -> None:
+def test_a_read_without_an_answer_is_asked_again_and_in_the_end_refused() -> None:
     bench = Bench()
     answers = bench.read()
     bench.links.take().answer(AnswerLost("gone"))
+    assert not answers
+    bench.clock.advance(AGAIN_MS + LOOK_MS)
+    bench.links.take().answer(AnswerLost("gone"))
+    bench.owners.owners = {}
+    bench.clock.advance(PATIENCE_MS + LOOK_MS)
+    assert isinstance(the(answers), Refused)
+
+
+def test_a_read_that_the_owner_failed_to_answer_has_failed() -> None:
+    bench = Bench()
+    answers = bench.read()
+    bench.links.take().answer(Unanswerable("too long"))
     assert isinstance(the(answers), ReadFailed)
 
 
@@ -370,6 +399,17 @@ def unknown_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Non
     return lambda: test_what_left_and_was_not_answered_is_unknown(AnswerLost("gone"))
 
 
+def writes_asked_again(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A counter would count twice."""
+    monkeypatch.setattr(module, "WRITES", replace(module.WRITES, repeats=True))
+    return lambda: test_what_left_and_was_not_answered_is_unknown(AnswerLost("gone"))
+
+
+def without_a_link_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    monkeypatch.setattr(module, "may_be_asked_again", lambda answer, _: type(answer) is NotOwner)
+    return test_what_never_left_for_want_of_a_link_waits_for_the_next_owner
+
+
 def not_owner_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     monkeypatch.setattr(module, "NotOwner", NeverSent)
     return test_not_the_owner_asks_for_the_table_and_then_its_owner
@@ -419,6 +459,8 @@ def serves_what_has_gone(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 FAULTS = [
     unknown_told_as_refused,
+    writes_asked_again,
+    without_a_link_told_as_refused,
     not_owner_told_as_refused,
     another_answer_taken_for_an_outcome,
     passed_on_again,

@@ -50,11 +50,13 @@ class Recorder:
     def __init__(self) -> None:
         self.history: list[Operation] = []
         self.answered: Counter[str] = Counter()
+        self.errors: list[str] = []
+        """Of clients that were told that something failed, or heard nothing."""
         self._ids, self._clock = itertools.count(1), itertools.count(1)
         self._changed = threading.Condition()
 
     def run(self, who: str, client: Client, key: bytes, kind: Kind) -> Outcome:
-        return self.note(who, key, kind, lambda: perform(client, key, kind))
+        return self.note(who, key, kind, lambda: perform(client, key, kind, self.errors))
 
     def note(self, who: str, key: bytes, kind: Kind, ask: Callable[[], Outcome]) -> Outcome:
         number, invoked = next(self._ids), next(self._clock)
@@ -88,7 +90,7 @@ class Recorder:
         return list(dict.fromkeys(operation.key for operation in self.history))
 
 
-def perform(client: Client, key: bytes, kind: Kind) -> Outcome:
+def perform(client: Client, key: bytes, kind: Kind, errors: list[str]) -> Outcome:
     """A definite failure has had no effect; anything else may."""
     try:
         return ask(client, key, kind)
@@ -97,6 +99,7 @@ def perform(client: Client, key: bytes, kind: Kind) -> Outcome:
     except ImmutableKey as error:
         return Immutable(version=error.version)
     except EpoxyError as error:
+        errors.append(f"{type(error).__name__}: {error}")
         return Failed() if error.definite else Unknown()
 
 
@@ -114,8 +117,11 @@ def ask(client: Client, key: bytes, kind: Kind) -> Outcome:
         case Delete(if_version=expected):
             gone = client.delete(key, if_version=expected)
             return Won(version=gone.version) if gone.deleted else Missing(version=gone.version)
-        case Add() | Touch():
-            raise NotImplementedError("no end-to-end workload adds or touches")
+        case Add(amount=amount):
+            made = client.add(key, amount)
+            return Won(version=made.version, value=b"%d" % made.number)
+        case Touch():
+            raise NotImplementedError("no end-to-end workload touches")
         case Read(linearizable=linearizable):
             found = client.read(key, read="linearizable" if linearizable else "optimistic")
             if found.value is None:

@@ -195,6 +195,8 @@ class NodeDial(Dial):
         head, end, rest = self._handshake_answer.partition(b"\r\n\r\n")
         if not end and len(head) <= MAX_HANDSHAKE_BYTES:
             return b""
+        if self.opened.done():
+            return self._give_up("answered too late")
         if not end or not head.startswith(b"HTTP/1.1 101 "):
             return self._give_up(f"answered {refusal_text(self._handshake_answer)}")
         fields = dict([header_of(line) for line in head.split(b"\r\n")[1:]])

@@ -42,7 +42,7 @@ log = logging.getLogger("epoxy.nodes")
 
 T = TypeVar("T")
 
-UNKNOWN_SESSION = NeverSent("this session is not among those of the datacenter")
+UNKNOWN_SESSION = NeverSent("this session is not among those of the datacenter", unreachable=True)
 NO_LINK = "there is no connection to the node"
 FULL = "too many questions wait for the node"
 
@@ -91,7 +91,7 @@ class NodeLink:
     def ask(self, question: Question, answered: Answered | None) -> None:
         """Without `answered` no answer is wanted."""
         if self._is_down:
-            refuse(answered, self.trouble or NO_LINK)
+            refuse(answered, self.trouble or NO_LINK, unreachable=True)
             return
         number = 0
         if answered is not None:
@@ -129,7 +129,7 @@ class NodeLink:
         while not stood_still and self._queue and self._queue[0][3] <= now_ms - self._limits.queue_ms:
             _, piece, answered, _ = self._queue.popleft()
             self._queue_bytes -= len(piece)
-            refuse(answered, self.trouble or NO_LINK)
+            refuse(answered, self.trouble or NO_LINK, unreachable=True)
 
     def _make_dial(self, identity: Identity, context: LinkContext, drained: Callable[[], None]) -> NodeDial:
         header = identity.header(FIRST_NODE + self.session, context.dice.nonce())
@@ -168,12 +168,12 @@ class NodeLink:
     def _fail_queue(self, reason: str) -> None:
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         for _, _, answered, _ in queue:
-            refuse(answered, reason)
+            refuse(answered, reason, unreachable=True)
 
 
-def refuse(answered: Answered | None, reason: str) -> None:
+def refuse(answered: Answered | None, reason: str, *, unreachable: bool = False) -> None:
     if answered is not None:
-        deliver(answered, NeverSent(reason))
+        deliver(answered, NeverSent(reason, unreachable))
 
 
 class NodeLinks:

@@ -17,9 +17,11 @@ T = TypeVar("T")
 
 
 class NeverSent(Struct, frozen=True):
-    """The question never left this node. Definite: nothing was done."""
+    """The question never left this node. Definite: nothing was done. `unreachable`: for want of a connection, so that
+    another owner, or the same one a moment later, may be asked."""
 
     reason: str
+    unreachable: bool = False
 
 
 class AnswerLost(Struct, frozen=True):

@@ -6,9 +6,10 @@ owner, or after a while.
 
 What a request may be told:
 
-    the owner has no link, or the request never left      refused: nothing was done
-    it left, and the link was lost or the time is over    unknown: it may take effect
-    no owner, a hand-over, or `NotOwner`                   it waits, and is refused when that takes too long
+    a write left, and the link was lost or the time is over    unknown: it may take effect
+    too many requests wait for the owner, or it is too long    refused: nothing was done
+    no owner, a hand-over, `NotOwner`, no link to the owner    it waits, and is refused when that takes too long:
+    a read left, and no answer came                            if the owner has failed, another takes its shards
 """
 
 from collections import deque
@@ -33,7 +34,7 @@ from epoxy.datacenter.messages import (
     SessionOver,
     Unanswerable,
 )
-from epoxy.datacenter.ports import Answered, Messenger, NeverSent, ServedKeys, ShardOwners
+from epoxy.datacenter.ports import Answered, AnswerLost, Messenger, NeverSent, ServedKeys, ShardOwners
 from epoxy.model.errors import CodecError
 from epoxy.model.messages import (
     Accept,
@@ -100,6 +101,8 @@ class AnswerKind(Struct, frozen=True):
     outcomes: frozenset[type[Any]]
     refused: Callable[[str], Any]
     unknown: Callable[[str], Any]
+    repeats: bool = False
+    """Whether it may be asked again when it may have been done already."""
 
 
 WRITES = AnswerKind(
@@ -116,6 +119,7 @@ READS = AnswerKind(
     frozenset([ReadResult, ReadFailed, Refused]),
     lambda reason: Refused(reason=reason),
     lambda reason: ReadFailed(reason=reason),
+    repeats=True,
 )
 """A read changes nothing, so one without an answer has failed, definitely."""
 
@@ -140,7 +144,7 @@ class RoutedRequest:
         """0: it has not waited yet."""
         self.refused_by = 0
         self.again_ms = 0.0
-        """Not before that moment is the node asked again that said it is not the owner."""
+        """Not before that moment is the node asked again that did not serve it."""
 
 
 class Routes:
@@ -238,13 +242,13 @@ class Routes:
         kind = request.kind
         if type(answer) in kind.outcomes:
             request.answered(answer)
-        elif type(answer) is NotOwner:
+        elif may_be_asked_again(answer, kind):
             request.refused_by = owner
             request.again_ms = self._clock.now_ms() + AGAIN_MS
             self._wait(request)
             self._owners.look()
         elif type(answer) is NeverSent:
-            request.answered(kind.refused(f"the node that owns the key cannot be reached: {answer.reason}"))
+            request.answered(kind.refused(f"the node that owns the key cannot be asked: {answer.reason}"))
         else:
             reason = getattr(answer, "reason", f"answered with {type(answer).__name__}")
             request.answered(kind.unknown(f"no answer of the node that owns the key: {reason}"))
@@ -374,6 +378,18 @@ class Routes:
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
+
+
+def may_be_asked_again(answer: Any, kind: AnswerKind) -> bool:
+    match answer:
+        case NotOwner():
+            return True
+        case NeverSent(unreachable=unreachable):
+            return unreachable
+        case AnswerLost():
+            return kind.repeats
+        case _:
+            return False
 
 
 def places_of(requests: Sequence[Request], owned: AbstractSet[int]) -> list[int]:

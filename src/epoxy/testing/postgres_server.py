@@ -55,6 +55,7 @@ SETTINGS = {
     "shared_buffers": "32MB",
     "wal_level": "replica",
     "hot_standby": "on",
+    "wal_retrieve_retry_interval": "100ms",
     "synchronous_commit": "on",
     "logging_collector": "off",
 }
