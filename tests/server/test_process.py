@@ -335,7 +335,7 @@ def test_clients_of_either_door_and_those_that_are_let_in_are_waited_for(
             for port in ports:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 await settled(lambda: bool(process.endpoints.connections or process.endpoints._resp.connections))
-                await settled(lambda: not any(each.opening for each in process.endpoints.listeners._open))
+                await settled(lambda: not any(each.opening for each in process.endpoints.listeners._open.values()))
                 assert process.endpoints.listeners.has_clients, f"one at port {port} alone"
                 writer.close()
                 await settled(lambda: not process.endpoints.connections and not process.endpoints._resp.connections)

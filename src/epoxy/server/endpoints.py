@@ -15,7 +15,7 @@ from epoxy.node.process import descriptors
 from epoxy.node.process.config import Settings
 from epoxy.node.service import Node
 from epoxy.server.certificates import Certificates
-from epoxy.server.listeners import Listeners
+from epoxy.server.listeners import HandedOn, Listeners
 from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.peers.transport import Peers
@@ -68,6 +68,11 @@ class Endpoints:
         """Stop listening, and end the streams."""
         self.listeners.close()
         self._api.close()
+
+    def hand_on(self) -> HandedOn:
+        """End the streams, and accept no more; the sockets go on listening."""
+        self._api.close()
+        return self.listeners.hand_on()
 
     def requests(self) -> Requests:
         """Requests that the ports count themselves."""

@@ -5,7 +5,8 @@
 """
 
 import asyncio
-from collections.abc import Collection
+import socket
+from collections.abc import Collection, Mapping, Sequence
 
 from epoxy.api.http.router import Api, Elsewhere
 from epoxy.api.resp.server import RespServer
@@ -22,6 +23,9 @@ from epoxy.transport.http.reserves import Room, bands
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.tls import ContextOf
+
+HandedOn = Mapping[str, Sequence[socket.socket]]
+"""Sockets that listen, by the names of their listeners."""
 
 HTTP, RESP, PEERS, ADMIN = "node.http", "node.resp", "node.peers", "node.admin"
 
@@ -120,16 +124,18 @@ class Listeners:
             if name in self._node.listeners:
                 self._connections[name] = few_connections(connections.holdings)
         resp.turns = connections.turns
-        self._open: list[Listener] = []
+        self._open: dict[str, Listener] = {}
 
-    async def open(self) -> None:
+    async def open(self, handed_on: HandedOn | None = None) -> None:
+        """`handed_on`: the sockets of listeners before these, which have not ceased to listen."""
         room = rooms(self._node)
         for name, address in self._node.listeners.items():
             if self._only is not None and name not in self._only:
                 continue
             ssl = self._certificates.for_peers if name == PEERS else self._certificates.for_clients
+            sockets = handed_on[name] if handed_on is not None else ()
             if name == RESP:
-                opening = self._open_resp(address, ssl, room[name])
+                opening = self._open_resp(address, ssl, room[name], sockets)
             else:
                 opening = serve_http(
                     self._api.for_listener(elsewhere(name, self._node), name),
@@ -139,16 +145,21 @@ class Listeners:
                     limits=self._limits,
                     connections=self._connections[name],
                     room=room[name],
+                    sockets=sockets,
                 )
-            self._open.append(await listen(name, address, opening))
+            self._open[name] = await listen(name, address, opening)
 
-    async def _open_resp(self, address: Address, ssl: ContextOf | None, room: Room) -> Listener:
+    async def _open_resp(
+        self, address: Address, ssl: ContextOf | None, room: Room, sockets: Sequence[socket.socket]
+    ) -> Listener:
         """Shared by the processes of a node. The first makes sure that the address is not another node's: among sockets
         that are shared, the system does not."""
         is_shared = self._node.processes > 1
-        if is_shared and self._only is None:
+        if is_shared and self._only is None and not sockets:
             (await self._resp.serve(address.host, address.port)).close()
-        return await self._resp.serve(address.host, address.port, ssl=ssl, room=room, is_shared=is_shared)
+        return await self._resp.serve(
+            address.host, address.port, ssl=ssl, room=room, is_shared=is_shared, sockets=sockets
+        )
 
     def last_call(self) -> None:
         """From now on each connection is closed after its next answer, and new ones are refused."""
@@ -158,8 +169,12 @@ class Listeners:
 
     def close(self) -> None:
         """Stop listening."""
-        for listener in self._open:
+        for listener in self._open.values():
             listener.close()
+
+    def hand_on(self) -> HandedOn:
+        """Accept no more: new connections wait for the next listeners."""
+        return {name: listener.hand_on() for name, listener in self._open.items()}
 
     async def drain(self) -> None:
         """Until everything under way is answered, and every connection is closed."""
@@ -173,7 +188,7 @@ class Listeners:
     @property
     def has_clients(self) -> bool:
         """Also those whose handshake is under way, which are not among the connections yet."""
-        opening = any(listener.opening for listener in self._open)
+        opening = any(listener.opening for listener in self._open.values())
         return opening or any(self._connections.values()) or bool(self._resp.connections)
 
     async def _drain_resp(self) -> None:

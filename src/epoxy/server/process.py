@@ -38,6 +38,7 @@ from epoxy.server.access import log_access
 from epoxy.server.actors import ActorSystem
 from epoxy.server.elect_agents import ElectAgents
 from epoxy.server.endpoints import Endpoints
+from epoxy.server.listeners import HandedOn
 from epoxy.server.member_url import check_member_url, move_alone
 from epoxy.server.node_process import NodeProcess, warn
 from epoxy.server.peer_router import PeerRouter
@@ -48,6 +49,10 @@ from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier, wall_ms
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
+
+READY_S, READY_POLL_S = 1.0, 0.01
+"""For a gateway that was a shard node: it votes when a majority of the others has recorded this start, one round trip
+after its first connections. Without them it says so to its clients."""
 
 
 class SharedStore(Protocol):
@@ -171,14 +176,15 @@ class Process(NodeProcess):
         self._embedded.on_rot = self.node.repairs.noticed
         return [*links, *scrubbing.routes()]
 
-    async def start(self) -> None:
+    async def start(self, handed_on: HandedOn | None = None) -> None:
         """Returns when the node has its configuration and its store; peers may be absent. No port is open, and no
         other node is told anything, before the identity of the store and this start of it are durable: if they were
         told and then lost, the others would wait for a store that is no more."""
         node, config = self.settings.node, self.node.replica.config
         await check_member_url(self.settings, config, self.peer_router.identity, self._probes.members_at)
         await self._durable()
-        await self.endpoints.open()
+        if handed_on is None:
+            await self.endpoints.open()
         self.reloading.start()
         self._peers.start()
         self.peer_router.start()
@@ -190,6 +196,9 @@ class Process(NodeProcess):
             self._actors.start()
         if self.node.members_admin is not None:
             move_alone(self.node.members_admin, self.settings, config, self.node.clock)
+        if handed_on is not None:
+            await self._ready()
+            await self.endpoints.open(handed_on)
         LOGGER.info(
             "started",
             extra={
@@ -203,6 +212,12 @@ class Process(NodeProcess):
         )
         log_access(self.node)
         descriptors.log_lower_limit(self.settings.limits.connections, self.endpoints.connections.limit)
+
+    async def _ready(self) -> None:
+        """Clients of the shard node that this was wait for an answer and not for a refusal."""
+        deadline_s = time.monotonic() + READY_S
+        while not self.node.ready and time.monotonic() < deadline_s:
+            await asyncio.sleep(READY_POLL_S)
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Refuse new requests, answer those under way, then close the links and the store. `hurry` ends the wait:

@@ -12,7 +12,8 @@ from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import LOGGER
 from epoxy.server.child_processes import ChildPlace, place_of
 from epoxy.server.datacenter import DatacenterSession, database_of
-from epoxy.server.node_process import NodeProcess, check
+from epoxy.server.listeners import HandedOn
+from epoxy.server.node_process import check
 from epoxy.server.process import Process
 from epoxy.server.process_sessions import open_child, open_host
 from epoxy.server.scrubbing import EndsSoon
@@ -96,10 +97,15 @@ async def make(process: Callable[[], Process]) -> Process:
         raise
 
 
-async def start(process: Process | ShardProcess, given: Signals, also: Callable[[], None] = do_nothing) -> None:
-    """`also`: what else SIGHUP is for."""
+async def start(
+    process: Process | ShardProcess,
+    given: Signals,
+    also: Callable[[], None] = do_nothing,
+    handed_on: HandedOn | None = None,
+) -> None:
+    """`also`: what else SIGHUP is for. `handed_on`: for the gateway that a shard node becomes."""
     try:
-        await process.start()
+        await (process.start(handed_on) if isinstance(process, Process) else process.start())
     except EpoxyError:
         process.close()
         raise
@@ -147,10 +153,9 @@ async def serve_session(settings: Settings, session: DatacenterSession, given: S
         while not given.over.is_set():
             session.changed.clear()
             if session.has_system_shard and not isinstance(process, Process):
-                if process is not None:
-                    await stop_soon(process)
+                handed_on = await make_room(process) if process is not None else None
                 process = await make(lambda: Process(settings, session))
-                await start(process, given, session.reload)
+                await start(process, given, session.reload, handed_on)
             elif process is None and session.can_follow():
                 process = ShardProcess(settings, session)
                 await start(process, given, session.reload)
@@ -169,13 +174,13 @@ async def opened(settings: Settings) -> DatacenterSession:
     return session
 
 
-async def stop_soon(process: NodeProcess) -> None:
-    assert isinstance(process, ShardProcess)
+async def make_room(process: ShardProcess) -> HandedOn:
     LOGGER.info("this node becomes the gateway of its datacenter")
     hurry = asyncio.Event()
     timer = asyncio.get_running_loop().call_later(PROMOTION_S, hurry.set)
-    await process.stop(hurry)
+    handed_on = await process.make_room(hurry)
     timer.cancel()
+    return handed_on
 
 
 async def leave(session: DatacenterSession, process: Process | ShardProcess | None, given: Signals) -> None:

@@ -11,6 +11,7 @@ from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.access import log_access
 from epoxy.server.datacenter import DatacenterSession
 from epoxy.server.endpoints import Endpoints
+from epoxy.server.listeners import DRAIN_POLL_S, HandedOn
 from epoxy.server.node_process import NodeProcess, warn
 from epoxy.server.peer_router import not_gateway_routes
 
@@ -57,6 +58,20 @@ class ShardProcess(NodeProcess):
         self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         self.endpoints.close()
+        await self._end(hurry)
+
+    async def make_room(self, hurry: asyncio.Event) -> HandedOn:
+        """For the gateway that this node becomes. Nothing is refused: requests of open connections are served until
+        those close, each after its next answer, and new connections wait for the gateway. It may be the only node of
+        its datacenter by now, and its clients have no other."""
+        handed_on = self.endpoints.hand_on()
+        await asyncio.sleep(DRAIN_POLL_S)  # connections that were accepted just now are not refused
+        self.endpoints.last_call()
+        LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
+        await self._end(hurry)
+        return handed_on
+
+    async def _end(self, hurry: asyncio.Event) -> None:
         await self._drain(hurry)
         self.node.stop()
         self._session.stop()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from epoxy.transport.http import listener
-from epoxy.transport.http.connections import SWEEP_S
+from epoxy.transport.http.connections import SWEEP_S, Connections
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.reserves import Room
+from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.tls import client_context, server_context
 from tests.transport.http.harness import RunningServer, echo, get, run, running_server, until, with_server
@@ -150,5 +151,28 @@ def test_who_was_let_in_by_the_system_is_served_after_the_door_has_closed() -> N
         for client in clients:
             client.send(get())
             assert (await client.answer())[0].startswith(b"HTTP/1.1 200 ")
+
+    with_server(echo, story)
+
+
+def test_sockets_that_are_handed_on_never_cease_to_listen() -> None:
+    """Connections that come between the two listeners wait for the second one; the first one's stay."""
+
+    async def story(first: RunningServer) -> None:
+        before = await first.dial()
+        before.send(get())
+        assert (await before.answer())[0].startswith(b"HTTP/1.1 200 ")
+        sockets = first.listener.hand_on()
+        meanwhile = await first.dial()
+        meanwhile.send(get())
+        before.send(get())
+        assert (await before.answer())[0].startswith(b"HTTP/1.1 200 "), "it is served on"
+        assert len(first.connections) == 1
+        connections = Connections(10)
+        second = await serve_http(echo, "127.0.0.1", first.port, connections=connections, sockets=sockets)
+        assert (await meanwhile.answer())[0].startswith(b"HTTP/1.1 200 ")
+        assert len(connections) == 1
+        second.close()
+        await connections.drain(0)
 
     with_server(echo, story)

@@ -1,7 +1,9 @@
 """The RESP port of a node: what its connections share, the commands, and how all of them are closed."""
 
+import socket
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from epoxy.api.resp import admin, increment, leases, pairs, scan, scripts, strings, transactions, writes
 from epoxy.api.resp import keys as resp_keys
@@ -85,8 +87,10 @@ class RespServer:
         ssl: ContextOf | None = None,
         room: Room | None = None,
         is_shared: bool = False,
+        sockets: Sequence[socket.socket] = (),
     ) -> Listener:
-        return await listen(lambda: RespConnection(self), host, port, ssl, room=room, is_shared=is_shared)
+        make = partial(RespConnection, self)
+        return await listen(make, host, port, ssl, room=room, is_shared=is_shared, sockets=sockets)
 
     def last_call(self) -> None:
         """From now on a connection is closed after the replies to its next commands, which are refusals."""

@@ -66,6 +66,14 @@ class Listener:
             each.close()
         self.sockets = ()
 
+    def hand_on(self) -> Sequence[socket.socket]:
+        """Accept no more, and leave the sockets listening for another listener: until that one is there the kernel
+        holds new connections. Those that are accepted stay."""
+        sockets, self.sockets = self.sockets, ()
+        for each in sockets:
+            self._loop.remove_reader(each)
+        return sockets
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -148,9 +156,15 @@ async def listen(
     reserved: Make | None = None,
     room: Room | None = None,
     is_shared: bool = False,
+    sockets: Sequence[socket.socket] = (),
 ) -> Listener:
     """On every address the host has. `is_shared`: other processes of this user listen there, too, and the system
-    spreads connections over them."""
+    spreads connections over them. `sockets`: those of a listener that handed them on."""
+    given = sockets or await bound_sockets(host, port, is_shared)
+    return Listener(make, reserved or make, given, ssl, room or whole_room())
+
+
+async def bound_sockets(host: str, port: int, is_shared: bool) -> list[socket.socket]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
@@ -161,7 +175,7 @@ async def listen(
         for each in sockets:
             each.close()
         raise
-    return Listener(make, reserved or make, sockets, ssl, room or whole_room())
+    return sockets
 
 
 def bound(listening: socket.socket, address: object, is_shared: bool = False) -> socket.socket:

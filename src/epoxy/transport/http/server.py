@@ -7,6 +7,8 @@ connections that exceed a time limit are closed.
 """
 
 import asyncio
+import socket
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 from typing import cast
@@ -398,10 +400,11 @@ async def serve_http(
     limits: HttpLimits | None = None,
     connections: Connections | None = None,
     room: Room | None = None,
+    sockets: Sequence[socket.socket] = (),
 ) -> Listener:
     """Listen. A caller that drains the connections at the end brings its own `connections`."""
     limits = limits or HttpLimits()
     if connections is None:
         connections = Connections(limits.connections)
     make = partial(HttpServer, handler, limits, connections)
-    return await listen(make, host, port, ssl, reserved=partial(make, True), room=room)
+    return await listen(make, host, port, ssl, reserved=partial(make, True), room=room, sockets=sockets)
