@@ -7,7 +7,7 @@ from typing import Self
 
 from epoxy import Client
 from epoxy.testing.datacenter_cluster import DatacenterProcess
-from epoxy_sim.history import Add, Delete, Failed, Found, Kind, Outcome, Put, Read, Reserve, Unknown
+from epoxy_sim.history import Add, Delete, Failed, Kind, Outcome, Put, Read, Reserve, Unknown
 from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.load import remember
 from tests.end_to_end.recorder import Recorder

@@ -102,6 +102,9 @@ class Datacenter:
         names = {node.url: node.name for node in self.nodes}
         return Counter(names.get(url, url) for shard, url in self.owners().items() if shard != SYSTEM_SHARD)
 
+    def has_gateway(self) -> bool:
+        return SYSTEM_SHARD in self.owners()
+
     def owner_of(self, key: bytes) -> DatacenterProcess:
         return self._at(self.owners()[shard_of(key)])
 
@@ -187,7 +190,7 @@ class DatacenterCluster:
                 self.write_config(datacenter, node)
             datacenter.nodes[0].start(wait=False)
         for datacenter in self.datacenters:
-            wait_until(lambda at=datacenter: SYSTEM_SHARD in at.owners(), lambda: "a gateway")
+            wait_until(datacenter.has_gateway, lambda: "a gateway")
             for node in datacenter.nodes[1:]:
                 node.start(wait=False)
         self.wait_until_connected()
