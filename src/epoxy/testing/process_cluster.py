@@ -67,6 +67,8 @@ class ClusterNode:
         self.id = node_id
         self.datacenter = datacenter
         self.url = f"http://127.0.0.1:{http}"
+        self.addresses: tuple[str, ...] = (self.url,)
+        """Of all nodes of its datacenter."""
         self.resp_port = resp
         self.config = folder / f"{datacenter}.toml"
         self.log = folder / f"{datacenter}.log"
@@ -356,13 +358,20 @@ def newcomer(
 
 def configuration(node: ClusterNode, nodes: Sequence[ClusterNode], secret: Path, policy: QuorumPolicy) -> str:
     members = "".join(
-        f'    {{ id = {other.id}, datacenter = "{other.datacenter}", url = "{other.url}" }},\n' for other in nodes
+        f'    {{ id = {other.id}, datacenter = "{other.datacenter}", url = {url_setting(other.addresses)} }},\n'
+        for other in nodes
     )
     return (
         f'[node]\nid = {node.id}\ndatacenter = "{node.datacenter}"\ndata_dir = {quoted(node.data_dir)}\n'
         f'http = "{node.url.removeprefix("http://")}"\nresp = "127.0.0.1:{node.resp_port}"\n\n'
         f'[cluster]\nquorum_policy = "{policy.value}"\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n'
     )
+
+
+def url_setting(addresses: Sequence[str]) -> str:
+    """Of a member, in TOML: one address, or a list of them."""
+    written = [f'"{url}"' for url in addresses]
+    return written[0] if len(written) == 1 else f"[{', '.join(written)}]"
 
 
 def access_section(auth: bool) -> str:

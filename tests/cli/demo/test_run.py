@@ -59,7 +59,7 @@ def test_a_demo_opens_its_console_or_says_where_it_is(
         as_json=as_json,
         open_console=True,
     )
-    monkeypatch.setattr(cluster, "start", lambda _: None)
+    monkeypatch.setattr(cluster, "start", lambda *_: None)
     with ExitStack() as stack:
         Demo(cluster, options, browser).start(stack)
     told = capsys.readouterr()

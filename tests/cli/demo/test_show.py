@@ -23,7 +23,7 @@ def test_the_table_of_regions(cluster: DemoCluster) -> None:
         f"127.0.0.1:{NOWHERE + 1}",
         "70",
         "ms",
-        "None",
+        "-",
     ]
     invited = "\n".join(show.invitation(cluster.plan, demo))
     assert f"reserve user/ada us-east-1 --url http://127.0.0.1:{NOWHERE}" in invited

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from epoxy.cli.demo import race, tokens
-from epoxy.cli.demo.control import DemoOrder, DemoReply
+from epoxy.cli.demo.control import GATEWAY, DemoOrder, DemoReply
 from epoxy.cli.demo.plan import SECRET, DemoPlan, Link
 from epoxy.cli.demo.race import Race
 from epoxy.cli.demo.region import RegionNode
@@ -23,12 +23,17 @@ from epoxy.client import Status
 from epoxy.client.token import read_token
 from epoxy.model.api import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
+from epoxy.model.node_urls import join_urls
+from epoxy.model.shards import ALL_SHARDS
 from epoxy.testing import change_members, is_settled, reached
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import MAX_ADDED_MS
 
 NEWCOMERS = ("new", "removed")
+SHARDS = len(ALL_SHARDS)
 
+TEND_S = 1.0
+"""Between two looks for gateways that took over while links are cut or slowed."""
 
 WAITING = ("confirming", "unconfirmed")
 """States of a node that waits for others."""
@@ -44,13 +49,22 @@ class DemoCluster:
         """What is added to the round trips of links that were slowed."""
         self._last_race: Race | None = None
         self._expected_down: set[str] = set()
+        self._told: dict[str, int] = {}
+        """Which gateway of a region was told of cut and slowed links last, by its session."""
+        self._tend_at = 0.0
         self._secret = (plan.folder / SECRET).read_bytes().strip()
 
     # From start to end.
 
-    def start(self, tell: Callable[[RegionNode], None]) -> None:
-        """Returns when every region is ready and connected to every other. `tell` is called for each that is ready."""
+    def start(
+        self, tell: Callable[[RegionNode], None], tell_database: Callable[[RegionNode], None] = lambda _: None
+    ) -> None:
+        """Returns when every region is ready and connected to every other. `tell` is called for each that is ready,
+        `tell_database` for each whose database takes connections."""
         check_ports(self.nodes)
+        for node in self.nodes:
+            if node.open_database():
+                tell_database(node)
         for node in self.nodes:
             node.start(wait=False)
         if self.plan.auth:
@@ -68,22 +82,35 @@ class DemoCluster:
     def _give_tokens(self) -> None:
         token = tokens.made(self.plan.folder, self.nodes)
         for node in self.nodes:
-            node.token = token
+            node.give_token(token)
 
     def stop(self) -> None:
         """All at once, so that none waits for one that has ended."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(RegionNode.stop, self.nodes))
+            list(pool.map(lambda node: node.stop(), self.nodes))
 
     def kill(self) -> None:
         for node in self.nodes:
             node.kill()
 
     def fallen(self) -> list[RegionNode]:
-        """Regions that ended without an order; each is reported once."""
-        found = [n for n in self.nodes if not n.running and n.datacenter not in self._expected_down]
-        self._expected_down |= {node.datacenter for node in found}
+        """Nodes that ended without an order; each is reported once."""
+        found = [each for node in self.nodes for each in node.nodes if not each.running]
+        found = [node for node in found if node.place not in self._expected_down]
+        self._expected_down |= {node.place for node in found}
         return found
+
+    def tend(self) -> None:
+        """A node that becomes the gateway of its region knows nothing of links that were cut or slowed: it is told."""
+        if not (self.cuts or self.slowed_ms) or time.monotonic() < self._tend_at:
+            return
+        self._tend_at = time.monotonic() + TEND_S
+        for region in filter(lambda node: node.up, self.nodes):
+            session = region.gateway_session()
+            if session and session != self._told.get(region.datacenter):
+                with contextlib.suppress(EpoxyError):
+                    self._cut_own_side(region)
+                    self._told[region.datacenter] = session
 
     # Orders.
 
@@ -111,47 +138,65 @@ class DemoCluster:
         return DemoReply(done=True, lines=lines, demo=self.document(), race=raced)
 
     def _kill(self, order: DemoOrder) -> list[str]:
-        node = self._region(order.region)
-        pid = node.pid
-        if pid is None:
-            raise InvalidRequest(f"{node.datacenter} is down already; `epoxy demo revive {node.datacenter}` starts it")
-        self._expected_down.add(node.datacenter)
+        node = self._ordered(order)
+        pids = [each.pid for each in node.nodes if each.pid is not None]
+        if not pids:
+            raise InvalidRequest(f"{node.place} is down already; `epoxy demo revive {order.place}` starts it")
+        self._expected_down |= {each.place for each in node.nodes}
+        began = time.monotonic()
         node.kill()
-        return [f"{node.datacenter} is dead: SIGKILL to pid {pid}, as in a power cut.", *self.consequences()]
+        said = f"pid{'' if len(pids) == 1 else 's'} {', '.join(map(str, pids))}"
+        head = f"{node.place} is dead: SIGKILL to {said}, as in a power cut{node.with_it}."
+        return [head, *self._taken_over(order, began), *self.consequences()]
+
+    def _taken_over(self, order: DemoOrder, began: float) -> list[str]:
+        """After one of several nodes ended: waits until another one has its shards, so that the reply is true when it
+        is read."""
+        region = self._region(order.region)
+        if not order.node or not region.up:
+            return []
+        gateway = region.gateway()
+        region.wait_until(has_no_silent_node, "rid of the dead node's session")
+        self._cut_own_side(region)
+        self._until_in_touch()
+        took = f"{time.monotonic() - began:.1f} s"
+        return [f"The others have its keys after {took}; the gateway of {region.datacenter} is node {gateway.number}."]
 
     def _pause(self, order: DemoOrder) -> list[str]:
-        node = self._running(order.region)
-        if node.paused:
-            raise InvalidRequest(f"{node.datacenter} is paused already")
+        node = self._running(order)
+        if not node.up:
+            raise InvalidRequest(f"{node.place} is paused already")
         node.pause()
+        pids = ", ".join(str(each.pid) for each in node.nodes if each.running)
         return [
-            f"{node.datacenter} is paused (SIGSTOP, pid {node.pid}): its connections stay, but it does not answer.",
+            f"{node.place} is paused (SIGSTOP, pid {pids}): its connections stay, but it does not answer.",
             *self.consequences(),
         ]
 
     def _resume(self, order: DemoOrder) -> list[str]:
-        node = self._running(order.region)
-        if not node.paused:
-            raise InvalidRequest(f"{node.datacenter} is not paused")
+        node = self._running(order)
+        if not any(each.paused for each in node.nodes):
+            raise InvalidRequest(f"{node.place} is not paused")
         node.resume()
-        self._cut_own_side(node)
+        self._cut_own_side(self._region(order.region))
         self._until_in_touch()
-        return [f"{node.datacenter} continues (pid {node.pid}).", *self.consequences()]
+        pids = ", ".join(str(each.pid) for each in node.nodes if each.running)
+        return [f"{node.place} continues (pid {pids}).", *self.consequences()]
 
     def _revive(self, order: DemoOrder) -> list[str]:
-        node = self._region(order.region)
-        if node.paused and node.running:
+        node = self._ordered(order)
+        if any(each.paused and each.running for each in node.nodes):
             return self._resume(order)
-        if node.running:
-            raise InvalidRequest(f"{node.datacenter} is running (pid {node.pid})")
+        if all(each.running for each in node.nodes):
+            raise InvalidRequest(f"{node.place} is running (pid {node.pid})")
         self._start(node)
-        self._cut_own_side(node)
+        self._cut_own_side(self._region(order.region))
         self._until_in_touch()
-        return [
-            f"{node.datacenter} is back with the data it had (pid {node.pid}). "
-            "It learns what it missed from the others.",
-            *self.consequences(),
-        ]
+        what = (
+            "It takes its share of the keys by itself." if order.node else "It learns what it missed from the others."
+        )
+        with_data = "" if order.node else " with the data it had"
+        return [f"{node.place} is back{with_data} (pid {node.pid}). {what}", *self.consequences()]
 
     def _start(self, node: RegionNode) -> None:
         """Until it is ready, or waits for others that do not run or cannot be reached: a start votes once enough of the
@@ -161,8 +206,7 @@ class DemoCluster:
             alone = len(self.within_reach(node.datacenter)) < self.plan.sizes.slow
             node.wait_until(lambda status: status.ready or (alone and status.state in WAITING), "ready")
         finally:
-            if node.running:
-                self._expected_down.discard(node.datacenter)
+            self._expected_down -= {each.place for each in node.nodes if each.running}
 
     def _cut(self, order: DemoOrder) -> list[str]:
         links = self._links(order)
@@ -215,7 +259,7 @@ class DemoCluster:
                 open=partial(node.client, timeout=race.RACE_S, token=token),
                 floor_ms=self.floor_now_ms(node.datacenter),
             )
-            for node in map(self._awake, (order.region, *order.others))
+            for node in (self._awake(DemoOrder(verb="race", region=name)) for name in (order.region, *order.others))
         ]
         self._last_race = race.run(order.name or race.fresh_name(), lanes)
         return race.in_words(self._last_race)
@@ -261,11 +305,11 @@ class DemoCluster:
         node = self.plan.furnish(place)
         check_ports([node])
         member = self._able()
-        node.token = member.token
+        node.give_token(member.token)
         node.start(wait=False)
         node.wait_until_in(NEWCOMERS, "there")
         self._settle(self.plan.grown(place), [*self.nodes, node])
-        epoch = change_members(member, add=[Newcomer(id=node.id, url=node.url, datacenter=place.name)])
+        epoch = change_members(member, add=[Newcomer(id=node.id, url=join_urls(node.addresses), datacenter=place.name)])
         took = f"{time.monotonic() - began:.1f} s"
         return [
             f"{place.name} has copied everything and is a member, replica {node.id}, after {took} (epoch {epoch}).",
@@ -276,7 +320,7 @@ class DemoCluster:
     def _remove(self, order: DemoOrder) -> list[str]:
         node, began = self._region(order.region), time.monotonic()
         epoch = change_members(self._able(but=node), remove=[node.id])
-        self._expected_down.add(node.datacenter)
+        self._expected_down |= {each.place for each in node.nodes}
         node.stop()
         self.cuts = {link for link in self.cuts if node.datacenter not in link}
         self.slowed_ms = {link: added for link, added in self.slowed_ms.items() if node.datacenter not in link}
@@ -287,7 +331,7 @@ class DemoCluster:
     def _settle(self, plan: DemoPlan, nodes: list[RegionNode]) -> None:
         self.plan, self.nodes = plan, nodes
         self.by_name = {node.datacenter: node for node in nodes}
-        self._expected_down &= set(self.by_name)
+        self._expected_down &= {each.place for node in nodes for each in node.nodes}
         plan.keep()
 
     def _able(self, but: RegionNode | None = None) -> RegionNode:
@@ -303,16 +347,30 @@ class DemoCluster:
             refuse(name, "region", list(self.by_name))
         return self.by_name[name]
 
-    def _running(self, name: str) -> RegionNode:
-        node = self._region(name)
+    def _ordered(self, order: DemoOrder) -> RegionNode:
+        """What an order is for: a region, or one node of it."""
+        region = self._region(order.region)
+        if not order.node:
+            return region
+        numbers = {str(node.number): node for node in region.nodes}
+        if len(numbers) == 1:
+            raise InvalidRequest(f"{order.region} has one node; leave {order.node!r} out")
+        if order.node == GATEWAY:
+            return region.gateway()
+        if order.node not in numbers:
+            raise InvalidRequest(f"{order.region} has nodes {', '.join(numbers)}, and {GATEWAY}; not {order.node!r}")
+        return numbers[order.node]
+
+    def _running(self, order: DemoOrder) -> RegionNode:
+        node = self._ordered(order)
         if not node.running:
-            raise InvalidRequest(f"{name} is down; `epoxy demo revive {name}` starts it again")
+            raise InvalidRequest(f"{node.place} is down; `epoxy demo revive {order.place}` starts it again")
         return node
 
-    def _awake(self, name: str) -> RegionNode:
-        node = self._running(name)
-        if node.paused:
-            raise InvalidRequest(f"{name} is paused; `epoxy demo resume {name}` continues it")
+    def _awake(self, order: DemoOrder) -> RegionNode:
+        node = self._running(order)
+        if not node.up:
+            raise InvalidRequest(f"{node.place} is paused; `epoxy demo resume {order.place}` continues it")
         return node
 
     # Consequences.
@@ -332,7 +390,7 @@ class DemoCluster:
         node = self.by_name[here]
         if not node.running:
             return "down"
-        if node.paused:
+        if not node.up:
             return "paused"
         return "cut off" if any(here in link for link in self.cuts) and self.within_reach(here) == [here] else "up"
 
@@ -368,6 +426,7 @@ class DemoCluster:
             "port_base": self.plan.port_base,
             "wan": self.plan.wan,
             "auth": "tokens" if self.plan.auth else "open",
+            "store": self.plan.store,
             "tokens": tokens.files(self.plan.folder) if self.plan.auth else {},
             "regions": [self._described(node) for node in self.nodes],
             "may_add": [name for name in aws.REGIONS if name not in self.by_name],
@@ -398,11 +457,17 @@ class DemoCluster:
             "can": self.can(name),
             "log": str(node.log.absolute()),
             "config": str(node.config.absolute()),
+            **node.described(),
         }
 
 
 def reaches(others: set[int], status: Status) -> bool:
     return others <= reached(status)
+
+
+def has_no_silent_node(status: Status) -> bool:
+    """Whether all nodes of its datacenter renew their leases, and own every shard."""
+    return all(node.lease_ms > 0 for node in status.nodes) and sum(node.shards for node in status.nodes) == SHARDS
 
 
 def between(order: DemoOrder) -> str:
@@ -418,7 +483,7 @@ def refuse_order(order: DemoOrder) -> list[str]:
 
 def check_ports(nodes: Iterable[RegionNode]) -> None:
     for node in nodes:
-        for api, port in (("HTTP", int(node.url.rpartition(":")[2])), ("RESP", node.resp_port)):
+        for api, port in node.ports():
             try:
                 socket.create_server(("127.0.0.1", port)).close()
             except OSError as error:

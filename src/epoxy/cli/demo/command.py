@@ -12,8 +12,9 @@ from msgspec import Struct
 from epoxy.cli import output
 from epoxy.cli.demo import control, show
 from epoxy.cli.demo.control import DemoOrder
-from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS
+from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS, StoreDriver
 from epoxy.cli.demo.run import DemoOptions, run_demo
+from epoxy.cli.demo.shared_region import MAX_NODES
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.target import json_option
 from epoxy.model.errors import EpoxyError, InvalidRequest
@@ -56,6 +57,17 @@ port_base_option = click.option(
     type=click.Choice([str(size) for size in REGIONS]),
     help="Number of regions.  [default: 3, or as in DIR]",
 )
+@click.option(
+    "--store",
+    type=click.Choice(["embedded", "postgres"]),
+    help="Where regions keep their rows: on the disk of their node, or in a PostgreSQL that is started for each."
+    "  [default: embedded, or as in DIR]",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, MAX_NODES),
+    help=f"Nodes of each region, 1 to {MAX_NODES}; more than one need --store postgres.  [default: 1, or as in DIR]",
+)
 @click.option("--no-wan", is_flag=True, help="Do not emulate the round trips between AWS regions.")
 @click.option(
     "--auth", is_flag=True, help="Ask clients for tokens. Four are made, in files of DIR.  [default: as in DIR]"
@@ -69,6 +81,8 @@ port_base_option = click.option(
 def demo(
     ctx: click.Context,
     regions: str | None,
+    store: StoreDriver | None,
+    nodes: int | None,
     no_wan: bool,
     auth: bool,
     folder: Path | None,
@@ -77,8 +91,9 @@ def demo(
     open_console: bool,
     as_json: bool,
 ) -> None:
-    """Run a whole cluster on this machine: a process for each region, with the real round-trip times between AWS
-    regions on the links. Ctrl-C ends it. The commands below are for a second terminal, while it runs.
+    """Run a whole cluster on this machine: a process for each region, or several on a PostgreSQL, with the real
+    round-trip times between AWS regions on the links. Ctrl-C ends it. The commands below are for a second terminal,
+    while it runs.
 
     The console, in a browser: /ui of every region, 127.0.0.1:7800/ui for the first.
 
@@ -94,8 +109,10 @@ def demo(
       epoxy demo --regions 5 --dir ./five
       epoxy demo --open
       epoxy demo --auth
+      epoxy demo --store postgres --nodes 2
       epoxy demo --no-wan --exec 'epoxy reserve user/ada me && epoxy get user/ada'
       epoxy demo kill eu-west-1
+      epoxy demo kill eu-west-1 gateway
     """
     if ctx.invoked_subcommand is not None:
         ctx.obj = DemoTarget(folder=folder, port_base=port_base, as_json=as_json)
@@ -110,6 +127,8 @@ def demo(
         command=command,
         as_json=as_json,
         open_console=open_console,
+        store=store,
+        nodes=nodes,
     )
     try:
         status = run_demo(options)
@@ -164,6 +183,7 @@ class AddedMs(click.FloatRange):
 
 
 REGION = click.Argument(["region"])
+NODE = click.Argument(["node"], required=False)
 OTHERS = click.Argument(["others"], nargs=-1, metavar="[OTHER]...")
 OTHER = click.Argument(["other"])
 ADDED_MS = click.Argument(["added_ms"], type=AddedMs(0, MAX_ADDED_MS, min_open=True), metavar="MS")
@@ -177,6 +197,7 @@ def add_order(
 
     def run(
         region: str = "",
+        node: str | None = None,
         others: tuple[str, ...] = (),
         other: str = "",
         added_ms: float = 0.0,
@@ -184,7 +205,8 @@ def add_order(
         **given: Any,
     ) -> None:
         named = (other,) if other else others
-        send(DemoOrder(verb=verb, region=region, others=named, added_ms=added_ms, name=name or ""), **given)
+        order = DemoOrder(verb=verb, region=region, node=node or "", others=named, added_ms=added_ms, name=name or "")
+        send(order, **given)
 
     shown = "\n".join(f"  epoxy demo {verb} {example}".rstrip() for example in examples)
     made = demo.command(verb, short_help=short, help=f"{text}\n\n\b\nExample{'s' * (len(examples) > 1)}:\n{shown}")
@@ -200,20 +222,38 @@ add_order(
 )
 add_order(
     "kill",
-    "Kill a region: SIGKILL, as in a power cut.",
-    "Kill a region with SIGKILL, as in a power cut. `revive` starts it again with its data.",
+    "Kill a region, or a node of it: SIGKILL, as in a power cut.",
+    "Kill a region with SIGKILL, as in a power cut, and its PostgreSQL with it, or one of its nodes: NODE is the "
+    "number of one, or `gateway`. `revive` starts it again with its data.",
     "eu-west-1",
+    "eu-west-1 gateway",
+    parameters=(REGION, NODE),
 )
 add_order(
-    "revive", "Start a region again that is down (or paused).", "Start a region again, with its data.", "eu-west-1"
+    "revive",
+    "Start a region or a node again that is down (or paused).",
+    "Start a region again with its data, or a node of it.",
+    "eu-west-1",
+    "eu-west-1 2",
+    parameters=(REGION, NODE),
 )
 add_order(
     "pause",
-    "Pause a region: its connections stay open, but it does not answer.",
-    "Pause a region with SIGSTOP: its connections stay open, but it does not answer. `resume` continues it.",
+    "Pause a region or a node: connections stay open, but it does not answer.",
+    "Pause a region, or a node of it, with SIGSTOP: its connections stay open, but it does not answer. `resume` "
+    "continues it.",
     "eu-west-1",
+    "eu-west-1 gateway",
+    parameters=(REGION, NODE),
 )
-add_order("resume", "Continue a paused region.", "Continue a paused region where it stopped.", "eu-west-1")
+add_order(
+    "resume",
+    "Continue a paused region or node.",
+    "Continue a paused region where it stopped, or a node of it.",
+    "eu-west-1",
+    "eu-west-1 2",
+    parameters=(REGION, NODE),
+)
 add_order(
     "add",
     "Add a region: it copies everything and becomes a member.",

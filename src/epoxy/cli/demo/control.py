@@ -29,15 +29,26 @@ READ_S = 2.0
 """For a client to send its order. Orders are served one at a time, so a slow client must not block the others."""
 
 
+GATEWAY = "gateway"
+"""In place of the number of a node: the one that speaks with other regions."""
+
+
 class DemoOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`verb` is a sub-command; `others` limits a cut or a heal to the links to these regions. `added_ms`: by which a
-    link is slowed. `name`: what is raced for; empty: a fresh name."""
+    link is slowed. `name`: what is raced for; empty: a fresh name. `node`: one of the region's, by its number, or its
+    gateway; empty: all of them."""
 
     verb: str
     region: str = ""
+    node: str = ""
     others: tuple[str, ...] = ()
     added_ms: float = 0.0
     name: str = ""
+
+    @property
+    def place(self) -> str:
+        """As it is typed."""
+        return f"{self.region} {self.node}".rstrip()
 
 
 class DemoReply(Struct, frozen=True, kw_only=True):

@@ -1,17 +1,20 @@
 """The regions of a demo, their addresses, and the files that are written before they start."""
 
+import os
 import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.cli.credentials import write_private
-from epoxy.cli.demo.region import RegionNode
-from epoxy.model.errors import ConfigError
+from epoxy.cli.demo.region import FIRST, RegionNode
+from epoxy.cli.demo.shared_region import MAX_NODES, RegionDatabase, SharedRegion
+from epoxy.model.errors import ConfigError, InvalidRequest
 from epoxy.model.floors import quorum_ms
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
 from epoxy.testing import configuration
@@ -20,7 +23,13 @@ from epoxy.transport.wan import aws
 REGIONS = aws.CHOICES
 PORT_BASE = 7800
 PORTS_APART = 10
-"""From one region to the next: HTTP, RESP one above, and spare ports."""
+"""From one region to the next: HTTP, RESP one above, the same for up to three more nodes, PostgreSQL and a spare."""
+
+NODE_PORTS = 2
+"""From one node of a region to the next."""
+
+DATABASE_PORT = NODE_PORTS * MAX_NODES
+"""Above the first port of a region."""
 
 PAGE_PORT = PORTS_APART * max(REGIONS)
 """Above the first port, behind those of all regions: pages that are served there, on this machine, may use the nodes
@@ -33,6 +42,7 @@ HIGHEST_PORT_BASE = 65535 - PANEL_PORT
 MANIFEST, SECRET, PANEL_TOKEN = "demo.json", "secret", "panel.token"
 LOOPBACK = ("127.0.0.1", "localhost")
 
+StoreDriver = Literal["embedded", "postgres"]
 
 Link = frozenset[str]
 """A pair of regions."""
@@ -55,6 +65,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
     port_base: int
     auth: bool = False
     """Whether its nodes ask for tokens. Once they do they go on: a demo is not opened by a start without --auth."""
+    store: StoreDriver = "embedded"
+    nodes: int = 1
+    """Of each region."""
     added: tuple[Place, ...] = ()
     gone: tuple[int, ...] = ()
 
@@ -91,7 +104,7 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
     def console(self) -> str:
         """The page of the first region's node; every other node serves the same."""
         first = self.places[0]
-        return f"{self._node(first).url}/ui"
+        return f"{self._node(first, FIRST).url}/ui"
 
     @property
     def panel_port(self) -> int:
@@ -103,7 +116,8 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
 
     def origins(self) -> frozenset[str]:
         """Of the pages that the nodes serve, those of regions that may be added included: ports differ by region."""
-        ports = range(self.port_base, self.port_base + PAGE_PORT, PORTS_APART)
+        regions = range(self.port_base, self.port_base + PAGE_PORT, PORTS_APART)
+        ports = [http + NODE_PORTS * i for http in regions for i in range(self.nodes)]
         return frozenset(f"http://{host}:{port}" for host in LOOPBACK for port in ports)
 
     def place_of(self, name: str) -> Place:
@@ -139,13 +153,31 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         return [self.furnish(place) for place in self.places]
 
     def furnish(self, place: Place) -> RegionNode:
+        """A region, and the configuration of its nodes."""
+        nodes = self._nodes_of(place)
+        if self.store == "embedded":
+            self._configure(place, nodes[0], "")
+            return nodes[0]
+        database = self._database(place)
+        for node in nodes:
+            self._configure(place, node, f'\n[store]\ndriver = "postgres"\nurl = "{database.dsn}"\n')
+        return SharedRegion(nodes, self.folder, database)
+
+    def _configure(self, place: Place, node: RegionNode, store: str) -> None:
         """Every configuration names the first regions, even if they are gone: they identify the cluster."""
-        node, secret = self._node(place), kept_secret(self.folder)
-        settings = configuration(node, [self._node(each) for each in self.founders], secret, QuorumPolicy.OPTIMAL)
+        founders, secret = [self._node(each, FIRST) for each in self.founders], kept_secret(self.folder)
+        settings = configuration(node, founders, secret, QuorumPolicy.OPTIMAL)
         join = "" if place in self.founders else "join = true\n"
         wan = f"\n[wan]\nemulate = {str(self.wan).lower()}\n"
-        node.config.write_text(f"{settings}{join}{wan}{self._access()}{self._console()}", "utf-8")
-        return node
+        written = f"{settings}{join}{wan}{self._access()}{self._console()}{store}"
+        write_private(node.config, written, replace=True)
+
+    def _database(self, place: Place) -> RegionDatabase:
+        """PostgreSQL that root starts is another user's, who has to pass through this folder."""
+        if os.geteuid() == 0:
+            self.folder.chmod(0o711)
+        folder = self.folder.absolute() / f"{place.name}.postgres"
+        return RegionDatabase(folder=folder, port=self._first_port(place) + DATABASE_PORT)
 
     def _access(self) -> str:
         """Without tokens a node is open, because it listens on the loopback alone."""
@@ -158,14 +190,23 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
             return ""
         return f'\n[console]\ndemo_url = "{self.panel_url}"\ndemo_token_file = "{PANEL_TOKEN}"\n'
 
-    def _node(self, place: Place) -> RegionNode:
-        http = self.port_base + PORTS_APART * (place.id - 1)
-        return RegionNode(node_id=place.id, datacenter=place.name, folder=self.folder, http=http, resp=http + 1)
+    def _first_port(self, place: Place) -> int:
+        return self.port_base + PORTS_APART * (place.id - 1)
+
+    def _nodes_of(self, place: Place) -> list[RegionNode]:
+        return [self._node(place, number) for number in range(FIRST, FIRST + self.nodes)]
+
+    def _node(self, place: Place, number: int) -> RegionNode:
+        ports = [self._first_port(place) + NODE_PORTS * i for i in range(self.nodes)]
+        http = ports[number - FIRST]
+        node = RegionNode(
+            node_id=place.id, datacenter=place.name, folder=self.folder, http=http, resp=http + 1, number=number
+        )
+        node.addresses = tuple(f"http://127.0.0.1:{port}" for port in ports)
+        return node
 
     def keep(self) -> None:
-        manifest = Manifest(
-            regions=self.regions, port_base=self.port_base, auth=self.auth, added=self.added, gone=self.gone
-        )
+        manifest = Manifest(**{name: getattr(self, name) for name in Manifest.__struct_fields__})
         (self.folder / MANIFEST).write_bytes(msgspec.json.encode(manifest) + b"\n")
 
 
@@ -177,13 +218,39 @@ def kept_secret(folder: Path) -> Path:
     return secret
 
 
-def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool, auth: bool = False) -> DemoPlan:
-    """As asked for, else as in the folder, else three regions at the default ports."""
+def plan(
+    folder: Path,
+    *,
+    regions: int | None,
+    port_base: int | None,
+    wan: bool,
+    auth: bool = False,
+    store: StoreDriver | None = None,
+    nodes: int | None = None,
+) -> DemoPlan:
+    """As asked for, else as in the folder, else three regions at the default ports, with the embedded store."""
     made = read_manifest(folder)
     if made is None:
-        return DemoPlan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan, auth=auth)
+        driver = store or "embedded"
+        check_nodes(driver, nodes or 1)
+        return DemoPlan(
+            folder=folder,
+            regions=regions or 3,
+            port_base=port_base or PORT_BASE,
+            wan=wan,
+            auth=auth,
+            store=driver,
+            nodes=nodes or 1,
+        )
     if regions not in (None, made.regions):
         raise ConfigError(f"{folder} holds a demo of {made.regions} regions, not {regions}; choose another --dir")
+    if store not in (None, made.store):
+        raise ConfigError(f"{folder} holds a demo with --store {made.store}, not {store}; choose another --dir")
+    if nodes not in (None, made.nodes):
+        raise ConfigError(
+            f"{folder} holds a demo with --nodes {made.nodes}, and its members know each other by their addresses; "
+            "use that, or another --dir"
+        )
     if port_base not in (None, made.port_base):
         raise ConfigError(
             f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
@@ -191,6 +258,15 @@ def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool,
         )
     kept = replace(made, auth=auth or made.auth)
     return DemoPlan(folder=folder, wan=wan, **msgspec.structs.asdict(kept))
+
+
+def check_nodes(store: StoreDriver, nodes: int) -> None:
+    if not 1 <= nodes <= MAX_NODES:
+        raise InvalidRequest(f"a region of the demo has 1 to {MAX_NODES} nodes, not {nodes}")
+    if store == "embedded" and nodes > 1:
+        raise InvalidRequest(
+            f"--nodes {nodes} needs --store postgres: a node with the embedded store has its disk for itself alone"
+        )
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -205,4 +281,6 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise ConfigError(f"{file} cannot be read: {error}") from error
     if made.regions not in REGIONS:
         raise ConfigError(f"{file}: a demo of {made.regions} regions; there are {', '.join(map(str, REGIONS))}")
+    if not 1 <= made.nodes <= MAX_NODES:
+        raise ConfigError(f"{file}: regions of {made.nodes} nodes; a demo has 1 to {MAX_NODES}")
     return made

@@ -1,4 +1,5 @@
-"""One region of the demo: a process that ends with its demo, and whose links can be cut."""
+"""A node of the demo: a process that ends with its demo, and whose links can be cut. It is a whole region, unless that
+has several (`shared_region.py`)."""
 
 import ctypes
 import http.client
@@ -8,11 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
+from epoxy.model.api import SessionReport
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.testing import ClusterNode, clean_environment
 from epoxy.transport.limits import LINKS_PATH
@@ -26,9 +29,77 @@ LINKS_S = 20.0
 PR_SET_PDEATHSIG = 1
 """From Linux's prctl.h."""
 
+FIRST = 1
+"""The number of the first node of a region: its files have the name of the region alone."""
+
 
 class RegionNode(ClusterNode):
+    """`number`: among the nodes of its region."""
+
     paused = False
+
+    def __init__(
+        self, *, node_id: int, datacenter: str, folder: Path, http: int, resp: int, number: int = FIRST
+    ) -> None:
+        super().__init__(node_id=node_id, datacenter=datacenter, folder=folder, http=http, resp=resp)
+        self.number = number
+        if number != FIRST:
+            name = f"{datacenter}-{number}"
+            self.config, self.log, self.data_dir = folder / f"{name}.toml", folder / f"{name}.log", folder / name
+
+    @property
+    def nodes(self) -> "list[RegionNode]":
+        """All of its region."""
+        return [self]
+
+    @property
+    def place(self) -> str:
+        """In words."""
+        return (
+            self.datacenter if self.number == FIRST and len(self.addresses) == 1 else f"{self.datacenter} {self.number}"
+        )
+
+    @property
+    def with_it(self) -> str:
+        """What else ends when it is killed, in words."""
+        return ""
+
+    def ports(self) -> list[tuple[str, int]]:
+        """What each is for."""
+        return [("HTTP", int(self.url.rpartition(":")[2])), ("RESP", self.resp_port)]
+
+    def give_token(self, token: str) -> None:
+        self.token = token
+
+    def gateway(self) -> "RegionNode":
+        """The node that speaks with other regions."""
+        return self
+
+    def gateway_session(self) -> int:
+        """0: the region has one node, or its nodes do not tell."""
+        return 0
+
+    def described(self) -> dict[str, Any]:
+        """Its nodes, as JSON."""
+        return {"nodes": [self.node_described(SessionReport(session=0, url=self.url, gateway=True))]}
+
+    def node_described(self, seen: SessionReport | None) -> dict[str, Any]:
+        """`seen`: by the table of its datacenter."""
+        return {
+            "node": self.number,
+            "pid": self.pid,
+            "condition": "down" if not self.running else "paused" if self.paused else "up",
+            "http": self.url,
+            "resp": f"127.0.0.1:{self.resp_port}",
+            "gateway": seen is not None and seen.gateway,
+            "shards": seen.shards if seen is not None and seen.session else None,
+            "log": str(self.log.absolute()),
+            "config": str(self.config.absolute()),
+        }
+
+    def open_database(self) -> bool:
+        """Start what the region keeps its rows in. False: there is none but the node's own disk."""
+        return False
 
     @property
     def up(self) -> bool:
@@ -88,7 +159,7 @@ class RegionNode(ClusterNode):
         )
 
 
-def die_with_parent(parent: int) -> Callable[[], None] | None:
+def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
     """On Linux the kernel kills a region when the demo ends, in whatever way; a store survives that by design. libc is
     loaded before the fork, because little is safe after it. On other systems a demo that is killed with SIGKILL leaves
     its regions behind."""
@@ -97,7 +168,7 @@ def die_with_parent(parent: int) -> Callable[[], None] | None:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def prepare() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
             os._exit(1)
 

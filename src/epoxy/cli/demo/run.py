@@ -24,7 +24,7 @@ from epoxy.cli.demo import show, tokens
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply, ask, socket_of
 from epoxy.cli.demo.panel import Panel, Rules, measured
-from epoxy.cli.demo.plan import LOOPBACK, PANEL_TOKEN, DemoPlan, plan
+from epoxy.cli.demo.plan import LOOPBACK, PANEL_TOKEN, DemoPlan, StoreDriver, plan
 from epoxy.cli.demo.race import printable
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client.token import read_token
@@ -48,6 +48,8 @@ class DemoOptions(Struct, frozen=True, kw_only=True):
     command: str | None
     as_json: bool
     open_console: bool = False
+    store: StoreDriver | None = None
+    nodes: int | None = None
 
 
 class Terminated(BaseException):
@@ -74,7 +76,15 @@ def run_demo(options: DemoOptions, browser: Callable[[str], bool] = open_page) -
         folder = options.folder or Path(tempfile.mkdtemp(prefix="epoxy-demo-"))
         if options.folder is None:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        planned = plan(folder, regions=options.regions, port_base=options.port_base, wan=options.wan, auth=options.auth)
+        planned = plan(
+            folder,
+            regions=options.regions,
+            port_base=options.port_base,
+            wan=options.wan,
+            auth=options.auth,
+            store=options.store,
+            nodes=options.nodes,
+        )
         cluster = DemoCluster(replace(planned, panel=True))
         panel = open_panel(cluster.plan)
         stack.callback(panel.close)
@@ -124,8 +134,8 @@ class Demo:
 
     def start(self, stack: ExitStack) -> None:
         began = time.monotonic()
-        with progress(self.cluster.plan) as tell:
-            self.cluster.start(tell)
+        with progress(self.cluster.plan) as (tell, tell_database):
+            self.cluster.start(tell, tell_database)
         self._control = ControlSocket(self.cluster.plan.port_base)
         stack.callback(self._control.close)
         document = self.cluster.document()
@@ -153,7 +163,7 @@ class Demo:
             self._serve()
 
     def run_command(self, command: str) -> int:
-        urls = [node.url for node in self.cluster.nodes]
+        urls = [url for node in self.cluster.nodes for url in node.addresses]
         shown = tokens.files(self.cluster.plan.folder) if self.cluster.plan.auth else {}
         running = subprocess.Popen(command, shell=True, env=command_environment(self.cluster.plan, urls, shown))
         try:
@@ -167,21 +177,22 @@ class Demo:
         self._control.serve(self._perform, LOOK_S)
         for node in self.cluster.fallen():
             self._report_end(node)
+        self.cluster.tend()
 
     def _perform(self, order: DemoOrder) -> DemoReply:
         told = self.cluster.perform(order)
         if order.verb != "ps":
-            what = printable(f"{' '.join((order.verb, order.region))}: {told.lines[0]}")
+            what = printable(f"{order.verb} {order.place}: {told.lines[0]}")
             click.echo(f"{time.strftime('%H:%M:%S')}  {what}", err=True)
         return told
 
     def _report_end(self, node: RegionNode) -> None:
         code = node.exit_code
         how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended by itself (status {code})"
-        lines = [f"{time.strftime('%H:%M:%S')}  {node.datacenter} {how}."]
+        lines = [f"{time.strftime('%H:%M:%S')}  {node.place} {how}."]
         if code is not None and code > 0:
             lines += ["The end of its log:", node.last_words()]
-        lines += [*self.cluster.consequences(), f"{show.our_name()} demo revive {node.datacenter}   starts it again"]
+        lines += [*self.cluster.consequences(), f"{show.our_name()} demo revive {node.place}   starts it again"]
         click.echo("\n".join(lines), err=True)
 
 
@@ -233,23 +244,30 @@ def end_command(running: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def progress(planned: DemoPlan) -> Iterator[Callable[[RegionNode], None]]:
-    """A status line on a terminal, a line for each region elsewhere."""
+def progress(planned: DemoPlan) -> Iterator[tuple[Callable[[RegionNode], None], Callable[[RegionNode], None]]]:
+    """What tells of a region that is ready, and of one whose database is: a status line on a terminal, a line for each
+    elsewhere."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    began, ready = time.monotonic(), 0
-
-    def words() -> str:
-        return f"{ready} of {len(planned.places)} regions ready"
+    began, databases, ready = time.monotonic(), 0, 0
 
     with console.status(f"starting {len(planned.places)} regions") as status:
+
+        def say(words: str, counted: str) -> None:
+            status.update(counted)
+            if not console.is_terminal:
+                click.echo(f"{words}, {time.monotonic() - began:.1f} s ({counted})", err=True)
 
         def tell(node: RegionNode) -> None:
             nonlocal ready
             ready += 1
-            status.update(words())
-            if not console.is_terminal:
-                click.echo(f"{node.datacenter} is ready, {time.monotonic() - began:.1f} s ({words()})", err=True)
+            say(f"{node.datacenter} is ready", f"{ready} of {len(planned.places)} regions ready")
 
-        yield tell
+        def tell_database(node: RegionNode) -> None:
+            nonlocal databases
+            databases += 1
+            said = f"PostgreSQL of {node.datacenter} takes connections"
+            say(said, f"{databases} of {len(planned.places)} databases ready")
+
+        yield tell, tell_database

@@ -2,10 +2,11 @@
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from epoxy.cli import output
 from epoxy.cli.demo import tokens
 from epoxy.cli.demo.plan import PORT_BASE, REGIONS, DemoPlan
 
@@ -19,20 +20,72 @@ def welcome(plan: DemoPlan, demo: dict[str, Any], seconds: float, *, kept: bool)
     regions = demo["regions"]
     distance = "with the round trips between their AWS regions" if plan.wan else "without a WAN between them"
     first = regions[0]["http"]
-    rows = [(r["region"], r["http"], r["resp"], floor_words(r["floor_ms"]), str(r["pid"])) for r in regions]
     quorum = f"{plan.sizes.fast} of {plan.sizes.n}, itself included"
     return [
         f"Console: {demo['console']}" + (f"   (its token: {demo['tokens'][tokens.CONSOLE]})" if plan.auth else ""),
         "",
-        f"{len(regions)} regions are up after {seconds:.1f} s, {distance}.",
+        f"{len(regions)} regions {with_nodes(plan)}are up after {seconds:.1f} s, {distance}.",
         "",
-        *columns(("region", "HTTP", "RESP (Redis)", "commit floor", "pid"), rows),
+        *node_table(
+            regions,
+            {
+                "HTTP": of_node("http"),
+                "RESP (Redis)": of_node("resp"),
+                "commit floor": of_region(lambda region: floor_words(region["floor_ms"])),
+                "pid": of_node("pid"),
+            },
+        ),
         "",
         *([f"  floor    the round trip to the nearest {quorum}: no fresh key commits sooner"] if plan.wan else []),
         f"  status   {first}/v2/status    metrics  {first}/metrics    API  {first}/openapi.json",
         f"  data     {plan.folder.absolute()} ({'kept' if kept else 'removed at the end'})",
+        *database_lines(plan, regions),
         *(token_lines(demo["tokens"]) if plan.auth else []),
     ]
+
+
+def with_nodes(plan: DemoPlan) -> str:
+    if plan.store == "embedded":
+        return ""
+    return f"of {output.plural(plan.nodes, 'node')}, each on a PostgreSQL of its own, "
+
+
+def database_lines(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
+    """The gateway is named where there is a choice."""
+    if plan.store == "embedded":
+        return []
+    many = ["  gateway  the node of a region that speaks with the other regions"] if plan.nodes > 1 else []
+    addresses = ", ".join(region["database"]["address"] for region in regions)
+    return [*many, f"  rows     in PostgreSQL at {addresses}; store.url in {regions[0]['config']}"]
+
+
+Cell = Callable[[dict[str, Any], dict[str, Any]], str]
+"""Of a region and one of its nodes."""
+
+
+def of_region(words: Callable[[dict[str, Any]], str]) -> Cell:
+    """In the row of its first node alone."""
+    return lambda region, node: words(region) if node is region["nodes"][0] else ""
+
+
+def of_node(name: str) -> Cell:
+    return lambda _, node: "-" if node[name] is None else str(node[name])
+
+
+def node_number(_: dict[str, Any], node: dict[str, Any]) -> str:
+    return f"{node['node']}, gateway" if node["gateway"] else str(node["node"])
+
+
+def node_table(regions: Sequence[dict[str, Any]], cells: dict[str, Cell]) -> list[str]:
+    """A row for each node. Which node it is, and what it owns, is said where regions have several."""
+    several = any(len(region["nodes"]) > 1 for region in regions)
+    table = {
+        "region": of_region(lambda region: str(region["region"])),
+        **({"node": node_number, "shards": of_node("shards")} if several else {}),
+        **cells,
+    }
+    rows = [[cell(region, node) for cell in table.values()] for region in regions for node in region["nodes"]]
+    return columns(list(table), rows)
 
 
 def token_lines(files: dict[str, str]) -> list[str]:
@@ -76,6 +129,7 @@ def suggestions(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
         f"{epoxy} demo kill {second['region']}",
         f"{epoxy} reserve user/bob {last['region']} --url {last['http']}",
         f"{epoxy} demo revive {second['region']}",
+        *([f"{epoxy} demo kill {last['region']} gateway"] if plan.nodes > 1 else []),
         *(
             [f"{epoxy} demo add {newcomers[0]}"]
             if (newcomers := [r for r in REGIONS[9] if r not in plan.names])
@@ -95,12 +149,21 @@ def our_name() -> str:
 
 
 def listing(demo: dict[str, Any]) -> list[str]:
-    rows = [
-        (r["region"], r["condition"], str(r["pid"] or "-"), r["http"], r["resp"], r["can"]) for r in demo["regions"]
-    ]
     changed = [link_words(link) for link in demo["links"] if link["cut"] or link["added_ms"]]
-    table = columns(("region", "state", "pid", "HTTP", "RESP (Redis)", "a client of it"), rows)
+    cells = {
+        "state": node_state,
+        "pid": of_node("pid"),
+        "HTTP": of_node("http"),
+        "RESP (Redis)": of_node("resp"),
+        "a client of it": of_region(lambda region: str(region["can"])),
+    }
+    table = node_table(demo["regions"], cells)
     return [*table, *(["", *changed] if changed else []), "", f"  console  {demo['console']}"]
+
+
+def node_state(region: dict[str, Any], node: dict[str, Any]) -> str:
+    """A node that runs is as much in touch with others as its region is."""
+    return str(region["condition"] if node["condition"] == "up" else node["condition"])
 
 
 def link_words(link: dict[str, Any]) -> str:
