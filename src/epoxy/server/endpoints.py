@@ -18,6 +18,8 @@ from epoxy.server.certificates import Certificates
 from epoxy.server.listeners import HandedOn, Listeners
 from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.forwarder import Forwarder
+from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 from epoxy.transport.peers.transport import Peers
 
 
@@ -32,12 +34,22 @@ class Endpoints:
         peers: Peers | None = None,
         *,
         only: Collection[str] | None = None,
+        marks: ForwardedMarks | None = None,
+        gateway_url: Callable[[], str | None] | None = None,
     ) -> None:
-        """`only`: the listeners that this process opens; None: all."""
+        """`only`: the listeners that this process opens; None: all. `marks`: of requests that nodes of this datacenter
+        forward to their gateway. `gateway_url`: where that is, if this node is not it."""
         self._settings = settings
         self._node = node
         most = descriptors.connections_per_port(settings.limits.connections)
-        self._api = Api(node, metrics, self._names, more, settings.access.cors_origins, settings.console.demo_url)
+        self._forwarder: Forwarder | None = None
+        if gateway_url is not None and marks is not None:
+            self._forwarder = Forwarder(gateway_url, certificates.for_dialing, marks.header, limit=most)
+        self._api = Api(
+            *(node, metrics, self._names, more, settings.access.cors_origins, settings.console.demo_url),
+            forward=self._forwarder.forward if self._forwarder is not None else None,
+            marks=marks,
+        )
         holdings = Holdings(settings.limits.held_mib << 20)
         metrics.include(ConnectionMetrics(holdings, peers))
         self.connections = Connections(most, holdings=holdings)
@@ -48,7 +60,7 @@ class Endpoints:
         )
         self._resp = RespServer(node, limits, holdings, settings.resp.reserve_prefixes)
         self.listeners = Listeners(settings, self._api, self._resp, certificates, self.connections, only)
-        self.open, self.drain = self.listeners.open, self.listeners.drain
+        self.open = self.listeners.open
         node.access.watchers.append(self.connections.response_cache.rights_changed)
         for clear in self.caches():
             node.on_refusal(clear)
@@ -68,6 +80,14 @@ class Endpoints:
         """Stop listening, and end the streams."""
         self.listeners.close()
         self._api.close()
+        if self._forwarder is not None:
+            self._forwarder.last_call()
+
+    async def drain(self) -> None:
+        """Until everything under way is answered, here or by the gateway."""
+        await self.listeners.drain()
+        if self._forwarder is not None:
+            self._forwarder.close()
 
     def hand_on(self) -> HandedOn:
         """End the streams, and accept no more; the sockets go on listening."""

@@ -47,6 +47,7 @@ from epoxy.server.scrubbing import Scrubbing, cannot_start
 from epoxy.server.storage import Storage
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier, wall_ms
+from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 
@@ -158,7 +159,10 @@ class Process(NodeProcess):
                 *WorldRoutes(world.look).table(),
                 *self._samples.table(),
             ]
-            self.endpoints = Endpoints(settings, self.node, self.metrics, self.certificates, more, self._peers)
+            self.endpoints = Endpoints(
+                *(settings, self.node, self.metrics, self.certificates, more, self._peers),
+                marks=ForwardedMarks(self.secrets.peer_keys) if shared is not None else None,
+            )
             undo.pop_all()
 
     def _make_node(self, member_rpc: MemberRpcClient) -> Node:

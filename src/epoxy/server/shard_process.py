@@ -14,6 +14,7 @@ from epoxy.server.endpoints import Endpoints
 from epoxy.server.listeners import DRAIN_POLL_S, HandedOn
 from epoxy.server.node_process import NodeProcess, warn
 from epoxy.server.peer_router import not_gateway_routes
+from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 
 
 class ShardProcess(NodeProcess):
@@ -27,7 +28,12 @@ class ShardProcess(NodeProcess):
         node.latency.then = self.metrics.counters
         self._equip(node)
         more, only = [*session.routes(), *not_gateway_routes()], session.listeners
-        self.endpoints = Endpoints(self.settings, node, self.metrics, self.certificates, more, only=only)
+        self.endpoints = Endpoints(
+            *(self.settings, node, self.metrics, self.certificates, more),
+            only=only,
+            marks=ForwardedMarks(self.secrets.peer_keys),
+            gateway_url=lambda: session.gateway_url,
+        )
         for clear in self.endpoints.caches():
             node.on_handover(clear)
 

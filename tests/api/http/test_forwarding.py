@@ -13,7 +13,7 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.forwarder import Forwarder
 from epoxy.transport.http.response import problem_of
 from epoxy.transport.limits import GATEWAY_PATHS, NODES_PATH
-from epoxy.transport.peers.forwarded_mark import FORWARDED, ForwardedClient, ForwardedMarks
+from epoxy.transport.peers.forwarded_mark import ForwardedClient, ForwardedMarks
 from epoxy.transport.peers.keyring import keyring_of
 from tests.api.http.access_bench import SECRET, GuardedNode, bearer
 from tests.api.http.http_bench import FakeNode, Wire, request
@@ -32,16 +32,12 @@ class ForwardingNode:
     def __init__(self, node: FakeNode, more: Iterable[Route] = ()) -> None:
         self.url: str | None = None
         self.forwarded = 0
-        self.forwarder = Forwarder(lambda: self.url, None, self._mark)
+        self.forwarder = Forwarder(lambda: self.url, None, MARKS.header)
         self.api = Api(node, Metrics(), lambda: ["shard.example"], more, forward=self._forward, marks=MARKS)
 
     def _forward(self, exchange: Exchange, listener: str) -> None:
         self.forwarded += 1
         self.forwarder.forward(exchange, listener)
-
-    def _mark(self, exchange: Exchange, listener: str) -> tuple[bytes, bytes]:
-        client = ForwardedClient(exchange.address, listener, exchange.certificate_names)
-        return FORWARDED, MARKS.make(exchange.request, client)
 
 
 @asynccontextmanager

@@ -141,7 +141,7 @@ class GatewayConnection(asyncio.Protocol):
         chunked = b"content-length" not in exchange.request.headers
         self._sending = True
         while not self._write_paused and (data := exchange.body.read(BUFFER_BYTES)):
-            self._transport.writelines(chunk(data) if chunked else (data,))
+            self._transport.write(b"".join(chunk(data)) if chunked else data)
         self._sending = False
         if exchange.body.is_over:
             self._sent_all = True

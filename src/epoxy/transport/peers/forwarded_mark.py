@@ -10,6 +10,7 @@ forward in circles.
 
 import hmac
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ from msgspec import Struct
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.peers.auth import WINDOW_MS, mac_of, wall_ms
 from epoxy.transport.peers.keyring import Keyring
+
+if TYPE_CHECKING:
+    from epoxy.transport.http.exchange import Exchange
 
 FORWARDED = b"epoxy-forwarded"
 
@@ -39,6 +43,11 @@ class ForwardedMarks:
     def __init__(self, keys: Keyring, now_ms: Callable[[], int] = wall_ms) -> None:
         self._keys = keys
         self._now_ms = now_ms
+
+    def header(self, exchange: "Exchange", listener: str) -> tuple[bytes, bytes]:
+        """The mark of a request that came in at this listener."""
+        client = ForwardedClient(exchange.address, listener, exchange.certificate_names)
+        return FORWARDED, self.make(exchange.request, client)
 
     def make(self, request: HttpRequest, client: ForwardedClient) -> bytes:
         names = quote(" ".join(quote(name, safe="") for name in client.certificate_names), safe="")
