@@ -6,16 +6,19 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from epoxy.datacenter.messages import Question
+from epoxy.codec import wire
+from epoxy.datacenter.follower import GatewayLinks
+from epoxy.datacenter.gateway import Gateway
+from epoxy.datacenter.messages import Question, Unanswerable
 from epoxy.datacenter.ports import Answered, AnswerLost, NeverSent, Serve
-from epoxy.datacenter.routes import Routes, shard_of_request
+from epoxy.datacenter.routes import Routes
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreError
-from epoxy.model.messages import Failed, Reply, Request
+from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
 from epoxy.model.transactions import Txn, TxnOutcome
-from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Refused, Write
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.store.postgres.database import Reached, Verdict
@@ -37,9 +40,6 @@ QUIESCE_LOOKS = 500
 
 PROMOTION_LOOKS = 50
 """Half a second, as in production."""
-
-NOT_READY = Refused(reason="this node has no configuration yet")
-NOT_HERE = Failed(reason="the node that was asked does not own the key")
 
 
 class NodeMachine:
@@ -133,7 +133,8 @@ class InsideLinks:
 
     @property
     def sessions(self) -> Collection[int]:
-        return [life.session for life in self._life.simulation.lives if life is not self._life]
+        """By the table that this node believes in."""
+        return [row.id for row in self._life.ownership.table.sessions if row.id != self._life.session]
 
     def serve(self, kind: type[Any], handler: Serve[Any]) -> None:
         self._handlers[kind] = handler
@@ -162,7 +163,36 @@ class InsideLinks:
         simulation.inside(there, arrive)
 
     def asked(self, session: int, question: Question, answered: Answered) -> None:
-        self._handlers[type(question)](session, question, answered)
+        handler = self._handlers.get(type(question))
+        if handler is None or self._life.replica is None:
+            answered(Unanswerable("this node does not serve that yet"))
+        else:
+            handler(session, question, answered)
+
+
+class PeerLinks:
+    """The gateway's links to other datacenters, as `datacenter.gateway` needs them."""
+
+    def __init__(self, life: "NodeLife") -> None:
+        self._life = life
+
+    def send_encoded(self, to: int, requests: bytes, count: int, answered: Callable[[Reply], None] | None) -> None:
+        frame = wire.decode_peer_request(wire.join_peer_request(ME, to, count, [requests]))
+        self._life.simulation.network.send(self._life, to, frame.requests, answered)
+
+    def rtt_ms(self, _peer: int) -> float | None:
+        return self._life.simulation.plan.distance_us / 500
+
+    def lag_ms(self, _peer: int) -> float:
+        return 0.0
+
+    waited_ms = silent_ms = lag_ms
+
+    def reachable(self, _peer: int) -> bool:
+        return True
+
+    def trouble(self, _peer: int) -> str:
+        return ""
 
 
 class NodeLife:
@@ -187,6 +217,8 @@ class NodeLife:
         self.ownership.fenced = machine.rebuild
         self.links = InsideLinks(self)
         self.routes = Routes(self.ownership, self.links, self, self)
+        self.gateway_links = GatewayLinks(self.ownership, self.links, self)
+        self.gateway: Gateway | None = None
         self.store: PostgresStore | None = None
         self.replica: Replica | None = None
         self.driver: Driver | None = None
@@ -218,6 +250,8 @@ class NodeLife:
 
     def hang_up(self) -> None:
         self.ownership.stop()
+        if self.gateway is not None:
+            self.gateway.stop()
         if self.store is not None:
             self.store.close()
         for hang_up in self.hang_ups:
@@ -269,6 +303,22 @@ class NodeLife:
         self.replica = replica
         self.driver = Driver(replica, self, self, self, plan.timing, self.judge.alarm)
         self.driver.routes = self.routes
+        if not follows:
+            self._build_gateway(self.store, replica)
+
+    def _build_gateway(self, store: PostgresStore, replica: Replica) -> None:
+        self.gateway = Gateway(
+            self.ownership,
+            self.links,
+            self,
+            PeerLinks(self),
+            self,
+            me=ME,
+            config=lambda: replica.config,
+            when_durable=store.when_durable,
+        )
+        replica.rest_first = self.gateway.rest_first
+        self.gateway.start()
 
     def _owns(self, key: bytes) -> bool:
         return self.routes.is_mine(key) or shard_of(key) in self._ending
@@ -365,29 +415,6 @@ class NodeLife:
         assert self.replica is not None
         self.replica.release()
 
-    # What other datacenters ask, at the gateway
-
-    def dispatch(self, request: Request, answered: Callable[[Reply], None]) -> None:
-        """By the table of this node to the owner of the key, perhaps itself."""
-        shard = shard_of_request(request)
-        owner = self.ownership.owner_of(shard)
-        there = next((life for life in self.simulation.lives if owner is not None and life.session == owner.id), None)
-        if there is None:
-            answered(NOT_HERE)
-        elif there is self:
-            self.handle_one(shard, request, answered)
-        else:
-            back = self.simulation.inside
-            self.simulation.inside(
-                there, lambda: there.handle_one(shard, request, lambda reply: back(self, partial(answered, reply)))
-            )
-
-    def handle_one(self, shard: int, request: Request, answered: Callable[[Reply], None]) -> None:
-        if shard in self.ownership.owned:
-            self.handle((request,), lambda replies: answered(replies[-1]))
-        else:
-            answered(NOT_HERE)
-
     # Clock, dice, transport
 
     def run(self, action: Action) -> None:
@@ -412,4 +439,7 @@ class NodeLife:
         return self.machine.dice.getrandbits(64)
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
-        self.simulation.network.send(self, to, requests, answered)
+        if self.gateway is not None:
+            self.simulation.network.send(self, to, requests, answered)
+        else:
+            self.gateway_links.send(to, requests, answered)

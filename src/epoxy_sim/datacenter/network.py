@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from epoxy.datacenter.gateway import Gateway
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
@@ -104,9 +105,9 @@ class DatacenterNetwork:
             if to != ME:
                 self._simulation.others[to].replica.handle(requests, reply)
                 return
-            gateway = self._simulation.gateway
-            if gateway is not None:
-                gateway.run(partial(pass_on, gateway, requests, reply))
+            life = self._simulation.gateway
+            if life is not None and life.gateway is not None:
+                life.run(partial(pass_on, life.gateway, requests, reply))
 
         if not self._is_lost():
             self.after_a_while(arrive, self._distance_us)
@@ -115,8 +116,11 @@ class DatacenterNetwork:
         return self._dice.random() < self.loss
 
 
-def pass_on(gateway: NodeLife, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+def pass_on(gateway: Gateway, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
     """Requests of one frame may be about keys of different owners. The reply to the last one counts."""
-    for request in requests[:-1]:
-        gateway.dispatch(request, lambda _: None)
-    gateway.dispatch(requests[-1], answered)
+
+    def joined(replies: Sequence[Reply]) -> None:
+        if len(replies) == len(requests):
+            answered(replies[-1])
+
+    gateway.dispatch(requests, joined)

@@ -71,7 +71,7 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
     def gateway(self) -> NodeLife | None:
         """The process that other datacenters have a link to: that which took the system shard last."""
         owner = self.server.tables.owner(SYSTEM_SHARD)
-        return next((life for life in self.lives if life.session == owner and life.replica is not None), None)
+        return next((life for life in self.lives if life.session == owner and life.gateway is not None), None)
 
     def _serves(self, session: int, shard: int) -> bool:
         return any(life.session == session and shard in life.ownership.owned for life in self.lives)
@@ -103,6 +103,7 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must(lambda: all(client.done for client in self.clients), "clients have no answer")
         self._must(self._is_spread, "shards are not spread evenly")
+        self._must(self._has_config, "nodes do not learn the configuration")
         self._last_look()
 
     def _strike(self, fault: NodeFault) -> None:
@@ -133,28 +134,24 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
                 return self._reconfigure, nothing
 
     def _reconfigure(self) -> None:
-        """A new epoch with the same members: every replica adopts it, and the nodes of the first datacenter are told
-        until they have it."""
+        """A new epoch with the same members: every replica adopts it."""
         self.config = replace(self.config, epoch=self.config.epoch + 1)
         for other in self.others.values():
             other.replica.handle((UpdateConfig(config=self.config),), lambda _: None)
         self._tell_config()
 
     def _tell_config(self) -> None:
-        """The gateway adopts it, and tells the others once it is durable."""
-        gateway, config = self.gateway, self.config
-
-        def adopted() -> None:
-            for life in self.lives:
-                if life is not gateway and life.replica is not None:
-                    replica = life.replica
-                    self.inside(life, partial(replica.handle, (UpdateConfig(config=config),), lambda _: None))
-
+        """The gateway adopts it when the other nodes rest, and tells them once it is durable."""
+        gateway, request = self.gateway, UpdateConfig(config=self.config)
         if gateway is not None and gateway.replica is not None:
-            replica = gateway.replica
-            gateway.run(lambda: replica.handle((UpdateConfig(config=config),), lambda _: adopted()))
-        if any(life.replica is None or life.replica.config.epoch < config.epoch for life in self.lives):
+            gateway.run(partial(gateway.replica.handle, (request,), lambda _: None))
+        if not self._has_config():
             self.world.after(CONFIG_US, self._tell_config)
+
+    def _has_config(self) -> bool:
+        """Whether every node has the newest configuration."""
+        epoch = self.config.epoch
+        return all(life.replica is not None and life.replica.config.epoch == epoch for life in self.lives)
 
     def _faults_end(self) -> None:
         self.world.note("all faults end")
