@@ -361,3 +361,29 @@ def test_a_question_that_does_not_wait_for_the_standby_is_caught(monkeypatch: py
     monkeypatch.setattr(statements, "CONFIRM", question)
     with pytest.raises(AssertionError):
         asyncio.run(recovered_but_not_replicated(monkeypatch))
+
+
+async def left_alone(patch: pytest.MonkeyPatch) -> None:
+    """The standby was promoted, and the server before it does not know. Another session takes the shards there."""
+    async with replicated() as (place, standby), opened(place) as database:
+        session = await open_session(database)
+        await ask(database.take, session, [1], [])
+        assert await ask(database.fence, session, 0) is Verdict.DONE
+        await asyncio.to_thread(standby.promote)
+        async with opened(place, standby.dsn) as there:
+            await ask(there.close_session, session)
+            assert await ask(there.fence, session, 0) is Verdict.FENCED
+        patch.setattr(database_connection, "STATEMENT_S", 0.5)
+        assert await ask(database.fence, session, 0) is Verdict.UNKNOWN
+
+
+def test_a_server_whose_standby_was_promoted_tells_no_session_that_it_is_in_force(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asyncio.run(left_alone(monkeypatch))
+
+
+def test_a_fence_that_does_not_wait_for_the_standby_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "FENCE", statements.FENCE.replace("<> ''", "= 'none of these'"))
+    with pytest.raises(AssertionError):
+        asyncio.run(left_alone(monkeypatch))

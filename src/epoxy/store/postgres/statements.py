@@ -64,8 +64,16 @@ RETURNING batch, sequence, (SELECT position FROM replica WHERE id = $2),
 """Comes after COMMIT found nothing to do, so its snapshot has what COMMIT stumbled over."""
 
 FENCE = """
+WITH witness AS (
+    UPDATE session SET fenced = fenced
+    WHERE id = $1 AND NOT fenced AND current_setting('synchronous_standby_names') <> ''
+    RETURNING 1
+)
 SELECT replica.config_epoch <= $2 FROM session, replica WHERE session.id = $1 AND NOT session.fenced AND replica.id = $3
 """
+"""Where commits wait for a standby the answer does, too: of two servers that both believe they are the primary, the old
+one has no standby any more, and must not say that a session is in force which was fenced at the other. Without one the
+update finds no row, and the statement only reads."""
 
 LOAD = 'SELECT key, value FROM "row" WHERE key = ANY ($1::bytea[])'
 LOAD_SHARD = 'SELECT key, value FROM "row" WHERE shard = {shard:d} AND key > $1 ORDER BY key LIMIT $2'
