@@ -1,7 +1,8 @@
 """From a seed to a plan: a few nodes on one database, with leases of a second or so, and faults that are longer.
 
 Every third seed aims at nodes that wake up with an old memory: each is paused beyond its lease, the others write its
-keys meanwhile, and the first that it hears when it wakes up is what it has in memory asked for."""
+keys meanwhile, and the first that it hears when it wakes up is what it has in memory asked for. Some seeds aim at
+configurations that are adopted while a node is paused for less than its lease: it goes on, and must learn of them."""
 
 from random import Random
 
@@ -19,6 +20,7 @@ SIZES = (1, 1, 3)
 NODES = (2, 2, 3, 4)
 LEASES_MS = (400.0, 1_000.0, 2_000.0)
 WAKING_SEEDS = 3
+CONFIG_SEEDS = 7
 CALM_SEEDS = 5
 """In one run of so many nothing breaks."""
 
@@ -61,6 +63,8 @@ def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = N
     plan = replace(plan, timing=with_near(plan.timing, plan.n, seed))
     if seed % WAKING_SEEDS == 0 and not is_calm:
         return with_wakings(dice, plan)
+    if seed % CONFIG_SEEDS == 0 and not is_calm:
+        return with_configs(dice, plan)
     joins = [
         NodeFault(at_us=dice.randrange(until_us), kind=NodeFaultKind.JOIN, node=node)
         for node in range(plan.first_nodes + 1, nodes + 1)
@@ -99,6 +103,33 @@ def with_wakings(dice: Random, plan: DatacenterPlan) -> DatacenterPlan:
         clients=tuple(tuple(asked) for asked in steps),
         faults=tuple(faults),
         faults_end_us=end_us + lease_us,
+    )
+
+
+def with_configs(dice: Random, plan: DatacenterPlan) -> DatacenterPlan:
+    """The gateway waits half a second for all nodes to rest before it adopts a configuration."""
+    lease_ms, end_us = max(LEASES_MS), 0
+    keys = dice.sample(range(KEYS), k=4)
+    faults: list[NodeFault] = []
+    steps: list[list[DatacenterStep]] = [[] for _ in range(4)]
+    for episode in range(4):
+        at_us = end_us + dice.randrange(300_000, 1_000_000)
+        lasts_us, node = dice.randrange(700_000, 1_500_000), dice.randint(1, plan.nodes)
+        end_us = at_us + lasts_us
+        faults += [
+            NodeFault(at_us=at_us, kind=NodeFaultKind.PAUSE, node=node, lasts_us=lasts_us),
+            NodeFault(at_us=at_us + dice.randrange(100_000), kind=NodeFaultKind.CONFIG),
+        ]
+        for client, asked in enumerate(steps):
+            when, value = dice.randrange(at_us, end_us), 100 * client + 10 * episode
+            asked.append(DatacenterStep(at_us=when, ask=Ask.PUT, key=keys[client], value=value, place=node))
+    return replace(
+        plan,
+        first_nodes=plan.nodes,
+        lease_ms=lease_ms,
+        clients=tuple(tuple(asked) for asked in steps),
+        faults=tuple(faults),
+        faults_end_us=end_us + 500_000,
     )
 
 

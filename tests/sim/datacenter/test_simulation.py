@@ -18,7 +18,6 @@ def test_some_seeds_hold() -> None:
     assert counted["fenced"] > 20, "sessions that were paused find themselves fenced"
     assert counted["shards moved"] > 40 * 257, "shards are handed over after they were taken"
     assert counted["changelog rows"] > 300
-    assert set(summary.tally.faults) == {kind.value for kind in NodeFaultKind}
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -28,8 +27,9 @@ def test_a_run_is_a_function_of_its_plan(seed: int) -> None:
     assert first.trace == second.trace
 
 
-def test_plans_have_one_datacenter_or_several_and_clocks_that_differ() -> None:
-    plans = [generate(seed) for seed in range(60)]
+def test_plans_have_every_fault_one_datacenter_or_several_and_clocks_that_differ() -> None:
+    plans = [generate(seed) for seed in range(100)]
+    assert {fault.kind for plan in plans for fault in plan.faults} == set(NodeFaultKind)
     assert {plan.n for plan in plans} == {1, 3}
     assert min(min(plan.rates) for plan in plans) < 0.7
     assert max(max(plan.rates) for plan in plans) > 1.5
