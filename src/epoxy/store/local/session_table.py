@@ -11,19 +11,22 @@ from msgspec import Struct
 from epoxy.model.shards import ALL_SHARDS
 from epoxy.store.postgres.database import SessionRow, ShardTable
 
-FOR_EVER_MS = float("inf")
-"""The lease of a session of this process: the others have no database, and end, when it ends."""
-
 
 class LocalSession(Struct):
-    """`sequence`: the last stamp given when its last batch took effect."""
+    """`sequence`: the last stamp given when its last batch took effect. `is_kept`: of this process, without which the
+    others have no database: its lease is always as if it was just renewed."""
 
     id: int
     url: str
     version: str
-    lease_end_ms: float
+    lease_ms: float
+    renewed_ms: float
+    is_kept: bool = False
     batch: int = 0
     sequence: int = 0
+
+    def left_ms(self, now_ms: float) -> float:
+        return self.lease_ms if self.is_kept else self.renewed_ms + self.lease_ms - now_ms
 
 
 class OwnedShard(Struct):
@@ -42,12 +45,12 @@ class SessionTable:
 
     def open(self, url: str, version: str, lease_ms: float) -> int:
         self._opened += 1
-        self._sessions[self._opened] = LocalSession(self._opened, url, version, self._now_ms() + lease_ms)
+        self._sessions[self._opened] = LocalSession(self._opened, url, version, lease_ms, self._now_ms())
         return self._opened
 
     def keep(self, session: int) -> None:
         """Its lease never ends."""
-        self._sessions[session].lease_end_ms = FOR_EVER_MS
+        self._sessions[session].is_kept = True
 
     def find(self, session: int) -> LocalSession | None:
         """None: it is fenced."""
@@ -55,14 +58,14 @@ class SessionTable:
 
     def renew(self, session: int, lease_ms: float) -> ShardTable:
         found = self._sessions.get(session)
-        if found is not None and found.lease_end_ms < FOR_EVER_MS:
-            found.lease_end_ms = self._now_ms() + lease_ms
+        if found is not None:
+            found.lease_ms, found.renewed_ms = lease_ms, self._now_ms()
         return self.table()
 
     def table(self) -> ShardTable:
         now_ms = self._now_ms()
         sessions = [
-            SessionRow(id=each.id, url=each.url, version=each.version, left_ms=each.lease_end_ms - now_ms, fenced=False)
+            SessionRow(id=each.id, url=each.url, version=each.version, left_ms=each.left_ms(now_ms), fenced=False)
             for each in self._sessions.values()
         ]
         return ShardTable(
@@ -77,7 +80,7 @@ class SessionTable:
         now_ms = self._now_ms()
         for each in dead:
             found = self._sessions.get(each)
-            if found is not None and each != session and found.lease_end_ms < now_ms:
+            if found is not None and each != session and found.left_ms(now_ms) < 0:
                 self.close(each)
         taken = [shard for shard in shards if not self._owner(shard)]
         for shard in taken:
