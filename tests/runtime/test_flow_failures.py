@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from epoxy.model.cluster import CHANGE_REQUEST_KEY
-from epoxy.model.errors import InvariantViolation, StoreFailed
+from epoxy.model.errors import InvariantViolation, StoreFailed, StoreUnavailable
 from epoxy.model.instances import Deps, InstanceId, Missed, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
 from epoxy.node.keys.changelog_gc import ChangelogGc
@@ -335,3 +335,12 @@ def test_a_decision_that_cannot_be_learned_does_not_keep_the_others_back() -> No
     clock.advance(0)
     assert host.learned == [ids[0], *ids[2:]]
     assert not catchup.is_under_way, "it may be asked for again"
+
+
+def test_a_database_that_does_not_answer_is_no_bug_of_a_flow() -> None:
+    failures, ended = FlowFailures(alarm=print), []
+    reports = Reports(failures)
+    failures.ended("read", StoreUnavailable("away"), lambda: ended.append(True))
+    assert ended == [True]
+    assert not reports.seen
+    assert flows.reason_of(StoreUnavailable("away")) == "away"

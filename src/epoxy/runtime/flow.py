@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from epoxy.model.errors import InvariantViolation, RottenRow, StoreFailed
+from epoxy.model.errors import InvariantViolation, RottenRow, StoreFailed, StoreUnavailable
 from epoxy.model.instances import InstanceId
 from epoxy.model.messages import Reply
 from epoxy.ports import Clock, Timer
@@ -37,7 +37,9 @@ def propagate(_flow: str, error: Exception) -> None:
 
 def reason_of(error: Exception) -> str:
     """For the client of a flow that raised."""
-    return str(error) if isinstance(error, InvariantViolation | RottenRow) else f"failed at {error!r}"
+    return (
+        str(error) if isinstance(error, InvariantViolation | RottenRow | StoreUnavailable) else f"failed at {error!r}"
+    )
 
 
 class FlowFailures:
@@ -50,8 +52,8 @@ class FlowFailures:
 
     def ended(self, flow: str, error: Exception, end: Callable[[], None]) -> None:
         """To be called in the `except` block, so that the report has the traceback. `end` gives the flow its result. A
-        rotten row is no bug, and is reported when it is found."""
-        if isinstance(error, RottenRow):
+        rotten row is no bug, and is reported when it is found; so is a database that does not answer."""
+        if isinstance(error, RottenRow | StoreUnavailable):
             end()
             return
         self.count[flow] += 1

@@ -94,6 +94,12 @@ class Endpoints:
         self._api.close()
         return self.listeners.hand_on()
 
+    async def abort(self) -> None:
+        """Close every connection now."""
+        await self.listeners.abort()
+        if self._forwarder is not None:
+            self._forwarder.close()
+
     def requests(self) -> Requests:
         """Requests that the ports count themselves."""
         return self._resp.requests() | {("http_get_key", "ok"): self.connections.response_cache.served}

@@ -185,6 +185,12 @@ class Listeners:
         draining = [connections.drain(DRAIN_S) for connections in self._connections.values()]
         await asyncio.gather(*draining, self._drain_resp())
 
+    async def abort(self) -> None:
+        """Close what is still open: clients do not know the outcome of what they asked for there."""
+        for connections in self._connections.values():
+            await connections.drain(0)
+        self._resp.abort()
+
     @property
     def has_clients(self) -> bool:
         """Also those whose handshake is under way, which are not among the connections yet."""

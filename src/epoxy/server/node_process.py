@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from epoxy.model.errors import ConfigError, RottenRow, StoreFailed
+from epoxy.model.errors import ConfigError, RottenRow, StoreFailed, StoreUnavailable
 from epoxy.node.access.audit import audit_of
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
@@ -111,9 +111,10 @@ class NodeProcess:
 
     def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception that nothing caught: a bug, or a read from a store that has failed. A rotten row has its line in
-        the log since it was found."""
+        the log since it was found, and a database that does not answer since it was lost: what is done from time to
+        time is done the next time."""
         error = context.get("exception")
-        if isinstance(error, RottenRow):
+        if isinstance(error, RottenRow | StoreUnavailable):
             return
         if isinstance(error, StoreFailed):
             if self._stopped:

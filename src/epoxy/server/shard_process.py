@@ -75,6 +75,7 @@ class ShardProcess(NodeProcess):
         self.endpoints.last_call()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         await self._end(hurry)
+        await self.endpoints.abort()  # of requests that only a gateway could have answered
         return handed_on
 
     async def _end(self, hurry: asyncio.Event) -> None:

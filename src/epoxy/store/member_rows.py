@@ -91,6 +91,8 @@ class MemberSpace:
         self._refused = pack((LAYOUT, replica_id, REFUSED))
         self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
         self._measured = pack((LAYOUT, replica_id, MEASURED))
+        self.scans_changelog = False
+        """Whether its rows are read by ranges: from a database, each look-up is a round trip of its own."""
 
     # Rows
 
@@ -280,7 +282,12 @@ class MemberSpace:
     def _rows(self, view: Snapshot, after: bytes, through: bytes) -> Iterator[tuple[bytes, int]]:
         """The stamps beyond one and up to another, with the sizes of their rows. Commits are numbered without gaps, and
         so are the rows of one, so each can be looked up: a range read would sort all rows that are not in the tree
-        yet."""
+        yet, except in a database."""
+        if self.scans_changelog:
+            begin, last = self._changelog + after + USER_VERSION, self._changelog + through + USER_VERSION
+            for row, value in scan(view, begin + b"\x00", last + b"\x00", SCAN_ROWS, False):
+                yield self._stamp(row), len(row) + len(value)
+            return
         place, end = int.from_bytes(after, "big") + 1, int.from_bytes(through, "big")
         while place <= end:
             stamp = place.to_bytes(STAMP_BYTES, "big")

@@ -5,7 +5,7 @@ import pytest
 from epoxy.api.http.router import Api
 from epoxy.api.http.routes_scrub import ScrubRoutes
 from epoxy.api.metrics import Metrics
-from epoxy.model.errors import RottenRow
+from epoxy.model.errors import RottenRow, StoreUnavailable
 from tests.api.http.http_bench import FakeNode, ask
 from tests.node.scrub.test_scrubber import Scrubbed
 
@@ -40,4 +40,15 @@ def test_a_page_that_meets_a_rotten_row_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(node, "page", rotten)
     refused = ask(Api(node, Metrics()), "GET", "/v2/kv")
     assert (refused.status, refused.json()["error"]["code"]) == (503, "rotten_row")
+    assert refused.json()["error"]["definite"]
+
+
+def test_a_page_that_a_database_does_not_give_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> list[object]:
+        raise StoreUnavailable("no connection to the database")
+
+    node = FakeNode()
+    monkeypatch.setattr(node, "page", away)
+    refused = ask(Api(node, Metrics()), "GET", "/v2/kv")
+    assert (refused.status, refused.json()["error"]["code"]) == (503, "store_unavailable")
     assert refused.json()["error"]["definite"]

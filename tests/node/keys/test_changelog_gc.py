@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.errors import StoreUnavailable
 from epoxy.model.members import NO_STAMP, ChangelogPage, ChangelogRead, CursorTruncated, SnapshotPage, SnapshotRead
 from epoxy.model.records import ChangelogEntry
 from epoxy.node.keys import changelog_gc
@@ -220,3 +223,43 @@ def test_rows_that_are_not_measured_go_and_are_not_missed() -> None:
     again.may_keep(UNLIMITED)
     again.look()
     assert again.gc.kept_bytes == again.counted() > 0
+
+
+def test_rows_in_a_database_are_read_by_ranges() -> None:
+    """Each look-up there is a round trip, during which the event loop stands still: a new gateway lost its lease."""
+    bench = Bench()
+    bench.commit(changelog_gc.SWEPT_ROWS)
+    looked_up = bench.counted()
+    bench.space.scans_changelog = True
+    asked: list[bytes] = []
+    newest = bench.store.newest()
+
+    class Counting:
+        get = staticmethod(lambda key: asked.append(key) or newest.get(key))
+        range = staticmethod(newest.range)
+
+    nothing, last = ChangelogSize(through=NO_STAMP, size=0), last_of(bench.store.newest_stamp())
+    found = bench.space.measure(Counting(), nothing, last, 1 << 20, UNLIMITED)  # type: ignore[arg-type]
+    assert found.size == looked_up
+    assert not asked
+    some = bench.space.measure(newest, nothing, last, 10, UNLIMITED)
+    rest = bench.space.measure(newest, some, last, 1 << 20, UNLIMITED)
+    assert rest.size == looked_up, "each row once"
+    bench.look()
+    assert not bench.rows()
+
+
+def test_without_the_database_the_next_pass_is_tried() -> None:
+    bench = Bench()
+    bench.commit(3)
+    away = pytest.MonkeyPatch()
+
+    def unavailable(*_: object, **__: object) -> None:
+        raise StoreUnavailable("no connection to the database")
+
+    away.setattr(bench.space, "expire", unavailable)
+    bench.look(2)
+    assert bench.rows() == 3
+    away.undo()
+    bench.look()
+    assert not bench.rows()

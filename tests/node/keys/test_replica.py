@@ -1,6 +1,6 @@
 """One message, one transaction, and no word of it before the disk has it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -23,7 +23,7 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
-from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState
+from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, KeyState
 from epoxy.model.writes import Consistency, ExpectedValueDoesNotMatch, ReadResult, Source, Write
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
@@ -416,3 +416,24 @@ def test_a_retired_replica_runs_no_rule_any_more() -> None:
     replica.perform(SELECT, lambda result: pytest.fail(f"ran: {result}"))
     assert [type(reply) for reply in replies] == [AcceptOk, Failed]
     assert replica.version(KEY) == 0
+
+
+def test_a_shard_that_goes_while_others_learn_is_learned_at_its_next_owner() -> None:
+    node = Node()
+    replica, owned, elsewhere = node.replica, {b"mine", b"going"}, []
+    replica.owns = lambda key: key in owned
+
+    def learn_elsewhere(entries: Sequence[ChangelogEntry], done: Callable[[int], None]) -> None:
+        elsewhere.append([entry.key for entry in entries])
+        owned.discard(b"going")
+        done(len(entries))
+
+    replica.learn_elsewhere = learn_elsewhere
+    entries = [ChangelogEntry(key=key, committed=VALUE) for key in (b"mine", b"going", b"theirs")]
+    news: list[int] = []
+    replica.learn_owned(entries, lambda _: None, news.append)
+    node.disk.sync()
+    assert elsewhere == [[b"theirs"], [b"going"]]
+    assert news == [3]
+    assert replica.newest(b"mine") == VALUE
+    assert replica.newest(b"going") is None

@@ -35,7 +35,16 @@ COMMON: Mapping[int, RouteAnswer] = {
     500: refusal("A bug; the log has more. Not definite.", "internal"),
     503: refusal(
         "Not now: not ready, or no quorum. `definite` tells whether it may have happened.",
-        *("not_ready", "stopping", "removed", "displaced", "too_many_connections", "busy", "rotten_row"),
+        *(
+            "not_ready",
+            "stopping",
+            "removed",
+            "displaced",
+            "too_many_connections",
+            "busy",
+            "rotten_row",
+            "store_unavailable",
+        ),
     ),
 }
 """What any request may be answered with. There is no `default`: an answer that is not listed is a mistake."""

@@ -29,7 +29,7 @@ from epoxy.api.http.routes_status import StatusRoutes, not_ready, plain_route
 from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.model.access import Access
-from epoxy.model.errors import InvalidRequest, RottenRow
+from epoxy.model.errors import InvalidRequest, RottenRow, StoreUnavailable
 from epoxy.protocol.access.principal import OPEN, STRANGER
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
@@ -219,6 +219,9 @@ class Api:
                 call.fail(400, "bad_request", str(error))
             except RottenRow as rot:
                 call.fail(503, "rotten_row", f"{rot}; it is being repaired", retry_after_ms=RETRY_AFTER_MS)
+            except StoreUnavailable as error:
+                # Only reads wait for the database inside a handler: what writes has its answer when that is durable.
+                call.fail(503, "store_unavailable", f"{error}; try again", retry_after_ms=RETRY_AFTER_MS)
 
     @cached_property
     def _document(self) -> bytes:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from epoxy.model.errors import StoreUnavailable
 from epoxy.model.members import NO_STAMP, ChangelogRead, MemberReply, SnapshotPage, SnapshotRead
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store, Timer
@@ -48,6 +49,7 @@ class ChangelogGc:
         self._replica = replica
         self._store = store
         self._space = space
+        space.scans_changelog = store.loads_ahead
         self._clock = clock
         self.floor = FLOOR
         self.ceiling: Callable[[], RetentionCeiling] = partial(ceiling, 0, None)
@@ -106,7 +108,7 @@ class ChangelogGc:
         return sum(sizes)
 
     def _look(self) -> None:
-        """An exception must not end the passes."""
+        """An exception must not end the passes. Without the database there is nothing to do in one."""
         begun_ms, rest_ms = self._clock.now_ms(), self.look_ms
         try:
             measuring, removing = self._measure_some(), self._remove_some(begun_ms)
@@ -116,6 +118,8 @@ class ChangelogGc:
             elif self._counted - self._recorded >= RECORD_BYTES:
                 self._recorded = self._counted
                 self._store.transact(partial(self._space.record, size=self._size))
+        except StoreUnavailable:
+            rest_ms = self.look_ms
         finally:
             self._timer = self._clock.call_later(rest_ms, self._look)
 

@@ -290,7 +290,8 @@ class Replica:
         others = [entry for entry in entries if not self.owns(entry.key)]
         if others:
             own = [entry for entry in entries if self.owns(entry.key)]
-            self.learn_elsewhere(others, lambda news: self._learn_own(own, beside, lambda more: done(news + more)))
+            # Meanwhile shards may go: the others are found anew.
+            self.learn_elsewhere(others, lambda news: self.learn_owned(own, beside, lambda more: done(news + more)))
         else:
             self._learn_own(entries, beside, done)
 

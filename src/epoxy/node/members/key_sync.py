@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
-from epoxy.model.errors import RottenRow
+from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
 from epoxy.model.messages import Failed
 from epoxy.model.records import KeyState
@@ -182,8 +182,9 @@ class KeySync:
 
 
 def whole_or_failed(store: Store, work: Callable[[Transaction], MemberReply]) -> MemberReply:
-    """A page that meets a rotten row is not sent, not even in part: the reader would count the row as absent."""
+    """A page that meets a rotten row, or a database that is away, is not sent, not even in part: the reader would count
+    the row as absent."""
     try:
         return store.transact(work)
-    except RottenRow as rot:
-        return Failed(reason=str(rot))
+    except (RottenRow, StoreUnavailable) as error:
+        return Failed(reason=str(error))
