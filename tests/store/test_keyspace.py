@@ -208,6 +208,14 @@ def test_the_cache_keeps_the_higher_version() -> None:
     assert space.load(store.begin(), b"a") == FRESH
 
 
+def test_a_shared_keyspace_writes_rows_of_the_key_alone() -> None:
+    """That something was cached is a row of the system shard, which a shard node does not own."""
+    store, space = MemoryStore(), Keyspace(ME, shared=True)
+    assert space.any_cached(store.newest()), "another node may have cached something"
+    store.transact(lambda tx: space.cache(tx, b"a", proposal(mutable=True)))
+    assert [row for row, _ in rows(store.newest())] == [pack((2, ME, 0, b"a", 3))]
+
+
 def test_nothing_is_cached_beside_a_committed_value() -> None:
     committed = store_with({b"a": KeyState(committed=proposal(1, mutable=True))})
     for store in (committed, legacy_store(value={b"a": b"old"})):
