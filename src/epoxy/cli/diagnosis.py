@@ -8,6 +8,7 @@ from epoxy.cli.diagnosis_certificates import certificates, secrets
 from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
 from epoxy.cli.diagnosis_members import COMING, arrivals, changes, copies, transactions, unready
+from epoxy.cli.diagnosis_nodes import nodes
 from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name, warning
 from epoxy.client.auth_calls import GrantInfo
 from epoxy.client.results import Status
@@ -37,6 +38,7 @@ def diagnose(
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
+    found += nodes(present)
     for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs, certificates, secrets):
         found += look_at_all(present)
     found += [*clocks(visits), *refusals(visits), *exposed_files(present, own_files or []), *homes(homeless)]
@@ -74,16 +76,16 @@ def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]
 
 def twins(statuses: list[Status]) -> Iterator[Finding]:
     for replica in sorted({status.id for status in statuses}):
-        nodes = [status for status in statuses if status.id == replica]
-        if len(nodes) > 1 and not are_one_datacenter(nodes):
+        same = [status for status in statuses if status.id == replica]
+        if len(same) > 1 and not are_one_datacenter(same):
             words = f"two nodes report that they are replica {replica}"
             yield broken(words, "Two nodes with one id lose writes. Stop one.")
 
 
-def are_one_datacenter(nodes: list[Status]) -> bool:
+def are_one_datacenter(statuses: list[Status]) -> bool:
     """Nodes that share a store have one id, and each an address of its own among those that the members know."""
-    listed = all(is_one_of(node.url, ",".join(node.addresses)) for node in nodes)
-    return listed and first_twice(node.url for node in nodes) is None
+    listed = all(is_one_of(status.url, ",".join(status.addresses)) for status in statuses)
+    return listed and first_twice(status.url for status in statuses) is None
 
 
 def clusters(statuses: list[Status]) -> Iterator[Finding]:

@@ -53,7 +53,9 @@ def broken(words: str, advice: str = "") -> Finding:
 
 
 def name(status: Status) -> str:
-    return f"{status.datacenter or 'replica'} ({status.id})"
+    """Of several nodes of a datacenter, which one it is."""
+    where = f" at {status.url}" if len(status.nodes) > 1 else ""
+    return f"{status.datacenter or 'replica'} ({status.id}){where}"
 
 
 def is_local(url: str | None) -> bool:

@@ -12,7 +12,7 @@ from epoxy.cli.findings import Finding, NodeVisit, Severity
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Status
 from epoxy.client.auth_calls import GrantInfo
-from epoxy.model.api import PeerStatus
+from epoxy.model.api import PeerStatus, SessionReport
 from epoxy.model.api_actors import HomelessPage
 from epoxy.model.errors import AccessRefused, ClientError, EpoxyError, InvalidRequest
 from epoxy.model.node_urls import same_url, split_urls
@@ -71,9 +71,29 @@ def tell_status(told: Status) -> None:
         output.row("secrets", f"speaks {spoken}, accepts {', '.join(others)}, too: one is being replaced")
     if told.start is not None:
         output.row("store", f"{told.start.state}, start {told.start.starts}, position {told.start.position:,}")
+    tell_others(told)
+
+
+def tell_others(told: Status) -> None:
+    """The nodes of this datacenter, and the other datacenters."""
+    if len(told.nodes) > 1:
+        click.echo()
+        tell_nodes(told.nodes, told.session)
     if told.peers:
         click.echo()
         output.table(("datacenter", "replica", "round trip", "state"), [peer_row(peer) for peer in told.peers])
+
+
+def tell_nodes(nodes: list[SessionReport], own: int = 0) -> None:
+    """The nodes of one datacenter; `own`: the session of the one that is asked."""
+    heads = ("node", "session", "shards", "version", "state")
+    output.table(heads, [node_row(node, own) for node in nodes])
+
+
+def node_row(node: SessionReport, own: int) -> tuple[str, ...]:
+    state = "serving" if node.lease_ms >= 0 else f"SILENT for {-node.lease_ms / 1000:.1f} s beyond its lease"
+    words = [state, *(["gateway"] if node.gateway else []), *(["this node"] if node.session == own else [])]
+    return node.url, str(node.session), str(node.shards), node.version, ", ".join(words)
 
 
 def certificate_words(ends: Mapping[str, float], now_s: float) -> str:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+import msgspec
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
+from epoxy.cli.health import tell_nodes, visit
 from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
 from epoxy.client import Client
-from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer, NodeProbe
+from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer, NodeProbe, SessionReport
 from epoxy.model.errors import Unavailable
 from epoxy.model.node_urls import BadUrls, is_one_of, join_urls, split_urls
 from epoxy.store.embedded.datadir import cluster_name
@@ -78,11 +80,22 @@ def list_members(call: target.NodeCall) -> None:
     """
     with call.client() as client:
         seen = client.members(progress=True)
+    nodes = {row.datacenter: told for row in seen.replicas if (told := nodes_of(row))}
     if call.as_json:
-        output.emit_json(seen)
+        output.emit_json({**msgspec.to_builtins(seen), **({"nodes": nodes} if nodes else {})})
         return
     click.echo(headline(seen))
     output.table(("replica", "datacenter", "status", "address", "state"), [cells(seen, row) for row in seen.replicas])
+    for datacenter, told in nodes.items():
+        click.echo(f"\n{datacenter} has {output.plural(len(told), 'node')}:")
+        tell_nodes(told)
+
+
+def nodes_of(row: MemberRow) -> list[SessionReport]:
+    """Of a member with several addresses, by the first of its nodes that answers."""
+    addresses = split_urls(row.url)
+    visits = (visit(url) for url in addresses) if len(addresses) > 1 else ()
+    return next((seen.status.nodes for seen in visits if seen.status is not None), [])
 
 
 def cells(seen: Members, row: MemberRow) -> tuple[str, ...]:

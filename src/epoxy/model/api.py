@@ -277,7 +277,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`:
     whether it serves clients, and why not. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since
     when this process knows of the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is;
-    when it is "open" it orders transactions (docs/protocol/ordered.md). `txn_behind`: how many decisions about them it
+    when it is "open" it orders transactions (docs/protocol/ordered.md); empty: another node, the gateway of its
+    datacenter, does. `txn_behind`: how many decisions about them it
     is known to have missed. `txn_kept` and `txn_kept_for`: how many it keeps because not all replicas have executed
     them, and which replicas lack a great deal. `longest_sync_ms`: at the disk, of the last seconds. `disk`: what the
     data directory takes. `changelog_bytes`, `changelog_limit`: what the changelog takes of it, and may take.
