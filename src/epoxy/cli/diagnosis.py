@@ -8,7 +8,7 @@ from epoxy.cli.diagnosis_certificates import certificates, secrets
 from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
 from epoxy.cli.diagnosis_members import COMING, arrivals, changes, copies, transactions, unready
-from epoxy.cli.diagnosis_nodes import nodes
+from epoxy.cli.diagnosis_nodes import nodes, speakers
 from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name, warning
 from epoxy.client.auth_calls import GrantInfo
 from epoxy.client.results import Status
@@ -37,7 +37,7 @@ def diagnose(
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
-    found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
+    found = [*links(speakers(conversing(present))), *attendance(visits, expected), *twins(present), *clusters(present)]
     found += nodes(present)
     for look_at_all in (copies, violations, failures, rot, scrubs, disks, space, changelogs, certificates, secrets):
         found += look_at_all(present)
@@ -45,8 +45,9 @@ def diagnose(
     if present:
         found += [*openness(present), *modes(present), *versions(statuses), *grants(present, granted)]
     if statuses:
-        for look in (availability, agreement, changes, transactions, kept, size, paths, distances):
-            found += look(statuses)
+        found += [*agreement(statuses), *paths(statuses)]
+        for look in (availability, changes, transactions, kept, size, distances):
+            found += look(speakers(statuses))
         found += [*arrivals(statuses, {status.id for status in present}), *encryption(visits)]
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
     return sorted(found, key=lambda finding: order.index(finding.severity))

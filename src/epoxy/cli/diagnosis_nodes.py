@@ -19,6 +19,12 @@ def nodes(statuses: list[Status]) -> Iterator[Finding]:
         yield from of_datacenter(newest_view(there))
 
 
+def speakers(statuses: list[Status]) -> list[Status]:
+    """Without nodes whose gateway is among them: what they see of other datacenters they have from it."""
+    spoken_for = {status.id for status in statuses if is_gateway(status)}
+    return [status for status in statuses if is_gateway(status) or status.id not in spoken_for]
+
+
 def newest_view(statuses: list[Status]) -> Status:
     """The gateway's: it sees what other datacenters see of this one; without one, of the node that sees most owners."""
     return max(statuses, key=lambda status: (is_gateway(status), owned(status.nodes)))
@@ -37,7 +43,7 @@ def of_datacenter(status: Status) -> Iterator[Finding]:
     troubles = [*silence(here, status.nodes), *orphans(here, status.nodes), *mixture(here, status.nodes)]
     troubles += spread(here, status.nodes)
     yield from troubles
-    if not troubles and len(status.nodes) > 1:
+    if not troubles and max(len(status.nodes), len(status.addresses)) > 1:
         shares = ", ".join(f"{plural(node.shards, 'shard')} at {node.url}{role(node)}" for node in status.nodes)
         yield fine(f"{here} has {plural(len(status.nodes), 'node')}: {shares}")
 

@@ -53,11 +53,18 @@ class RegionNode(ClusterNode):
         return [self]
 
     @property
+    def is_one_of_several(self) -> bool:
+        return len(self.addresses) > 1
+
+    @property
     def place(self) -> str:
-        """In words."""
-        return (
-            self.datacenter if self.number == FIRST and len(self.addresses) == 1 else f"{self.datacenter} {self.number}"
-        )
+        """In a sentence."""
+        return f"node {self.number} of {self.datacenter}" if self.is_one_of_several else self.datacenter
+
+    @property
+    def order_words(self) -> str:
+        """In an order."""
+        return f"{self.datacenter} {self.number}" if self.is_one_of_several else self.datacenter
 
     @property
     def with_it(self) -> str:

@@ -192,7 +192,7 @@ class Demo:
         lines = [f"{time.strftime('%H:%M:%S')}  {node.place} {how}."]
         if code is not None and code > 0:
             lines += ["The end of its log:", node.last_words()]
-        lines += [*self.cluster.consequences(), f"{show.our_name()} demo revive {node.place}   starts it again"]
+        lines += [*self.cluster.consequences(), f"{show.our_name()} demo revive {node.order_words}   starts it again"]
         click.echo("\n".join(lines), err=True)
 
 

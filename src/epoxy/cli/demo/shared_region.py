@@ -48,8 +48,8 @@ class SharedRegion(RegionNode):
         return self._nodes
 
     @property
-    def place(self) -> str:
-        return self.datacenter
+    def is_one_of_several(self) -> bool:
+        return False
 
     @property
     def with_it(self) -> str:
