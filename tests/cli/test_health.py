@@ -136,3 +136,22 @@ def test_the_doctor_visits_all_nodes_of_a_datacenter(node: FakeNode, capsys: Cap
         assert "4 of 4 nodes answer and are ready" in out
         assert run(["status"]) == 0
         assert f"pid 4711, one of {node.url}, {sibling.url}" in capsys.readouterr().out
+
+
+NODES = [
+    {"session": 4, "url": "http://h:1", "version": "1.0", "shards": 129, "gateway": True, "lease_ms": 4000.0},
+    {"session": 5, "url": "http://h:2", "version": "1.0", "shards": 128, "lease_ms": -1500.0},
+]
+
+
+def test_status_names_the_nodes_of_its_datacenter(node: FakeNode, capsys: Captured) -> None:
+    node.status |= {"session": 4, "nodes": NODES}
+    assert run(["status"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["http://h:1", "4", "129", "1.0", "serving,", "gateway,", "this", "node"] in lines
+    assert ["http://h:2", "5", "128", "1.0", *["SILENT", "for", "1.5", "s", "beyond", "its", "lease"]] in lines
+    node.status |= {"nodes": NODES[:1]}
+    assert run(["status"]) == 0
+    assert "http://h:1" not in capsys.readouterr().out, "one node has no table"
+    assert run(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"] == NODES[:1]

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from epoxy.cli import members as commands
+from epoxy.cli.findings import NodeVisit
 from epoxy.cli.main import run
+from tests.cli.visits import visit
 from tests.client.fake import FakeNode
 
 Captured = pytest.CaptureFixture[str]
@@ -237,10 +239,30 @@ def test_an_address_that_is_named_twice(node: FakeNode, capsys: Captured) -> Non
     assert not node.orders
 
 
-def test_all_addresses_of_a_member_are_shown(node: FakeNode, capsys: Captured) -> None:
+def test_all_addresses_of_a_member_are_shown(node: FakeNode, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     joined = ",".join(TWO_NODES)
     node.members = [shown(*THREE[:2], row(3) | {"url": joined})]
+    asked: list[str] = []
+
+    def answer(url: str) -> NodeVisit:
+        """The first of them is down."""
+        asked.append(url)
+        table = [{"session": 7, "url": TWO_NODES[1], "shards": 257, "gateway": True, "lease_ms": 1.0}]
+        return NodeVisit(url=url, status=None) if url == TWO_NODES[0] else visit(url, nodes=table)
+
+    monkeypatch.setattr(commands, "visit", answer)
     assert run(["members", "list"]) == 0
-    assert ", ".join(TWO_NODES) in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert ", ".join(TWO_NODES) in told
+    assert "dc-3 has 1 node:" in told
+    assert [TWO_NODES[1], "7", "257", "serving,", "gateway"] in [line.split() for line in told.splitlines()]
+    assert asked == [*TWO_NODES]
+    assert run(["members", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"]["dc-3"][0]["shards"] == 257
+    node.members = [shown(*THREE[:2], row(3, heard=False) | {"url": joined})]
+    asked.clear()
+    assert run(["members", "list"]) == 0
+    assert asked == [], "it does not answer the others either"
+    capsys.readouterr()
     node.verdict = 202, {"wanted": [1, 2, 3], "epoch": 4, "queued": False}
     assert run(["members", "move", "3", f"{TWO_NODES[0]}/", TWO_NODES[1]]) == 0

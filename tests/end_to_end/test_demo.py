@@ -36,6 +36,7 @@ class Demo:
     def __init__(self, process: "subprocess.Popen[str]", described: dict[str, Any]) -> None:
         self.process = process
         self.port_base = str(described["port_base"])
+        self.folder = described["dir"]
         self.regions: list[dict[str, Any]] = described["regions"]
 
     def order(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,8 @@
 import os
+import pwd
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +108,56 @@ def test_an_installed_one_is_taken_where_there_is_no_wheel(tmp_path: Path, monke
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_binaries() == tmp_path
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Outside of pytest's folders, which are closed to the user that root runs the server as."""
+    folder = Path(tempfile.mkdtemp(prefix="epoxy-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_folder_that_is_given_is_kept_with_its_data_and_its_password(open_folder: Path) -> None:
+    with PostgresServer(folder=open_folder / "pg") as first:
+        first.query("create table t (a int); insert into t values (5)")
+        dsn = first.dsn
+    assert (open_folder / "pg").exists()
+    with PostgresServer(folder=open_folder / "pg", port=first.port) as again:
+        assert again.query("select a from t") == "5"
+        assert again.dsn == dsn
+    assert open_folder.stat().st_mode & 0o777 == 0o711
+
+
+def test_a_part_of_a_data_directory_is_not_taken_for_a_whole_one(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = PostgresServer(folder=open_folder / "pg")
+
+    def interrupted(program: str, *_: str, **__: object) -> str:
+        server.data_dir.mkdir()
+        raise KeyboardInterrupt(program)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "_run", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="initdb"):
+            server.start()
+    with server:
+        assert server.query("select 1") == "1"
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_a_folder_that_the_servers_user_cannot_enter_is_named(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The same on every machine: whether a folder is closed depends on the user, so what `ls` says is planted."""
+    server = PostgresServer(folder=open_folder / "pg")
+    done = subprocess.CompletedProcess[bytes]([], code)
+    monkeypatch.setattr(server, "_user", pwd.getpwnam("daemon").pw_uid)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    if code:
+        with pytest.raises(Unavailable, match=r"and daemon, as whom root runs it, cannot enter .*pg: choose a folder"):
+            server._check_folder()
+    else:
+        server._check_folder()

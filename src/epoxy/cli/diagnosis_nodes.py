@@ -77,11 +77,8 @@ def orphans(here: str, nodes: list[SessionReport]) -> Iterator[Finding]:
         yield broken(f"{here} has no gateway: it speaks with no other datacenter", advice)
         missing -= 1
     if missing > 0:
-        yield broken(f"{plural(missing, 'shard')} of {here} {verb(missing)} no owner: their keys wait", advice)
-
-
-def verb(count: int) -> str:
-    return "has" if count == 1 else "have"
+        orphaned = "has no owner: keys of it wait" if missing == 1 else "have no owner: their keys wait"
+        yield broken(f"{plural(missing, 'shard')} of {here} {orphaned}", advice)
 
 
 def mixture(here: str, nodes: list[SessionReport]) -> Iterator[Finding]:

@@ -92,9 +92,10 @@ def list_members(call: target.NodeCall) -> None:
 
 
 def nodes_of(row: MemberRow) -> list[SessionReport]:
-    """Of a member with several addresses, by the first of its nodes that answers."""
+    """Of a member with several addresses that the others hear, by the first of its nodes that answers."""
     addresses = split_urls(row.url)
-    visits = (visit(url) for url in addresses) if len(addresses) > 1 else ()
+    is_asked = len(addresses) > 1 and row.progress is not None and row.progress.heard
+    visits = (visit(url) for url in addresses) if is_asked else ()
     return next((seen.status.nodes for seen in visits if seen.status is not None), [])
 
 

@@ -25,6 +25,9 @@ def test_an_order_that_is_interrupted_is_carried_out_all_the_same(
     ("words", "told"),
     [
         (["--regions", "4"], "'4' is not one of '3', '5', '7', '9'"),
+        (["--nodes", "5"], "5 is not in the range 1<=x<=4"),
+        (["--nodes", "2"], "--nodes 2 needs --store postgres: a node with the embedded store has its disk for itself"),
+        (["--store", "sqlite"], "'sqlite' is not one of 'embedded', 'postgres'"),
         (["--port-base", "80"], "80 is not in the range 1024<=x<="),
         (["kil", "eu-west-1"], "unknown command 'kil'. Did you mean kill?"),
         (["kill"], "Missing argument 'REGION'"),
@@ -51,3 +54,22 @@ def test_help_with_an_example(words: list[str], capsys: pytest.CaptureFixture[st
     told = capsys.readouterr().out
     assert told.startswith(" ".join(["Usage: epoxy demo", *words]))
     assert "epoxy demo" in told.split("Example")[1]
+
+
+@pytest.mark.parametrize("verb", ["kill", "revive", "pause", "resume"])
+def test_an_order_for_one_node(verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[DemoOrder] = []
+
+    def take(_: Path, order: DemoOrder) -> DemoReply:
+        sent.append(order)
+        return DemoReply(done=True, lines=["done"], demo={})
+
+    monkeypatch.setattr(control, "find", lambda **_: Path("1234.sock"))
+    monkeypatch.setattr(control, "ask", take)
+    assert run(["demo", verb, "eu-west-1", "gateway"]) == 0
+    assert run(["demo", verb, "eu-west-1"]) == 0
+    assert [(order.verb, order.region, order.node) for order in sent] == [
+        (verb, "eu-west-1", "gateway"),
+        (verb, "eu-west-1", ""),
+    ]
+    assert capsys.readouterr().out == "done\ndone\n"

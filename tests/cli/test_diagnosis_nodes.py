@@ -1,0 +1,119 @@
+"""What `epoxy doctor` says about datacenters of several nodes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from epoxy.cli.diagnosis import diagnose
+from epoxy.cli.findings import NodeVisit, Severity
+from epoxy.client import Status
+from tests.cli.visits import HEALTHY, peers
+from tests.client.fake import STATUS
+
+A, B = "http://127.0.0.1:1", "http://127.0.0.1:2"
+
+
+def row(session: int, url: str, shards: int, **change: Any) -> dict[str, Any]:
+    return {"session": session, "url": url, "shards": shards, "version": "1.0", "lease_ms": 4000.0} | change
+
+
+def datacenter(*rows: dict[str, Any], **change: Any) -> list[NodeVisit]:
+    """All its nodes that renew their leases answer, and know the same table."""
+    here = {"nodes": rows, "addresses": [A, B], **change}
+    return [
+        NodeVisit(
+            url=each["url"],
+            status=msgspec.convert(STATUS | here | {"url": each["url"], "session": each["session"]}, Status),
+        )
+        for each in rows
+        if each["lease_ms"] >= 0
+    ]
+
+
+GATEWAY = row(1, A, 129, gateway=True)
+OTHER = row(2, B, 128)
+
+
+def about(visits: list[NodeVisit], words: str) -> list[tuple[Severity, str]]:
+    return [(finding.severity, finding.advice) for finding in diagnose(visits) if words in finding.words]
+
+
+@pytest.mark.parametrize(
+    ("rows", "severity", "words", "advice"),
+    [
+        (
+            [GATEWAY, row(2, B, 128, lease_ms=-1500.0)],
+            Severity.BROKEN,
+            f"the node of us-east-1 at {B} has been silent for 1.5 s beyond its lease (session 2), and owns 128 shards",
+            "do the nodes reach the database?",
+        ),
+        (
+            [row(1, A, 257, gateway=True), row(2, B, 0, lease_ms=-1500.0)],
+            Severity.WARNING,
+            f"the node of us-east-1 at {B} has been silent for 1.5 s beyond its lease (session 2)",
+            "It owns nothing.",
+        ),
+        (
+            [GATEWAY, row(2, B, 127)],
+            Severity.BROKEN,
+            "1 shard of us-east-1 has no owner: keys of it wait",
+            "A node takes them within seconds",
+        ),
+        (
+            [row(1, A, 128), OTHER],
+            Severity.BROKEN,
+            "us-east-1 has no gateway: it speaks with no other datacenter",
+            "A node takes them within seconds",
+        ),
+        (
+            [GATEWAY, row(2, B, 128, version="1.1")],
+            Severity.WARNING,
+            f"the nodes of us-east-1 have different versions (1.0 at {A}, 1.1 at {B})",
+            "Finish it: stop the older ones with SIGTERM",
+        ),
+        (
+            [row(1, A, 257, gateway=True), row(2, B, 0)],
+            Severity.WARNING,
+            f"the shards of us-east-1 are spread unevenly (257 at {A}, 0 at {B})",
+            "one shard after the other",
+        ),
+    ],
+)
+def test_each_trouble_is_named(rows: list[dict[str, Any]], severity: Severity, words: str, advice: str) -> None:
+    ((found, told),) = about(datacenter(*rows), words)
+    assert (found, advice in told) == (severity, True)
+    assert about(datacenter(*rows), "us-east-1 has 2 nodes") == []
+
+
+def test_a_datacenter_without_trouble() -> None:
+    words = f"us-east-1 has 2 nodes: 129 shards at {A} (gateway), 128 shards at {B}"
+    assert about(datacenter(GATEWAY, OTHER), words) == [(Severity.FINE, "")]
+    troubles = "silent", "owner", "gateway:", "versions", "unevenly", "two nodes report"
+    assert [about(datacenter(GATEWAY, OTHER), trouble) for trouble in troubles] == [[]] * len(troubles)
+    assert about(HEALTHY, "shard") == [], "a node by itself has none"
+
+
+def test_a_share_that_is_a_little_smaller_is_no_trouble() -> None:
+    """Three nodes, one of which has just got half of its share."""
+    assert about(datacenter(row(1, A, 108, gateway=True), row(2, B, 107), row(3, "http://h:3", 46)), "unevenly") == []
+
+
+def test_no_gateway_is_not_told_as_a_shard_without_an_owner_too() -> None:
+    assert about(datacenter(row(1, A, 128), OTHER), "no owner") == []
+    assert len(about(datacenter(row(1, A, 100), OTHER), "28 shards of us-east-1 have no owner")) == 1
+
+
+def test_what_a_gateway_says_of_other_datacenters_is_told_once() -> None:
+    away = {"tolerated_failures": 0, "replicas": 3, "peers": peers(reachable=False)}
+    assert len(about(datacenter(GATEWAY, OTHER, **away), "not one more datacenter may fail")) == 1
+    without = [seen for seen in datacenter(GATEWAY, OTHER, **away) if seen.url == B]
+    ((_, _),) = about(without, f"us-east-1 (1) at {B}, not one more datacenter may fail")
+
+
+def test_the_table_of_the_gateway_counts() -> None:
+    """The other node has not seen yet that all is well."""
+    gateway, _ = datacenter(GATEWAY, OTHER)
+    _, late = datacenter(row(1, A, 100, gateway=True), OTHER)
+    assert about([late, gateway], "no owner") == []
+    assert len(about([late], "29 shards of us-east-1 have no owner")) == 1
