@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
 from epoxy.codec.tuple import pack
@@ -95,6 +96,18 @@ def test_no_flow_goes_on_before_the_disk_has_it(op: LocalOp) -> None:
     assert results == []
     node.disk.sync()
     assert len(results) == 1
+
+
+def test_only_a_vote_that_is_a_quorum_is_told_before_the_disk_has_it() -> None:
+    """What else a selection finds is told to clients."""
+    node = Node(config=config_of(1))
+    decides = msgspec.structs.replace(SELECT, decides=True)
+    (voted,) = node.perform(decides)
+    assert isinstance(voted, FastVote)
+    occupied = node.perform(decides)
+    assert occupied == []
+    node.disk.sync()
+    assert len(occupied) == 1
 
 
 @pytest.mark.pure("plants a fault in the store")

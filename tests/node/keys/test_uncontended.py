@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from epoxy.model.ballot import Ballot, fast_ballot
@@ -27,10 +28,13 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
+from epoxy.node.keys import uncontended
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.uncontended import Uncontended
+from epoxy.protocol.effects import Context
 from epoxy.protocol.keys.folding import STILL_HANDED_OVER
-from epoxy.protocol.keys.proposer import FoldIntent
+from epoxy.protocol.keys.operations import Select
+from epoxy.protocol.keys.proposer import FoldIntent, selection
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, with_learner
 from tests.node.keys.driver_bench import MINE, OTHERS, answers_then_raises, kinds, writing
@@ -58,10 +62,29 @@ def test_nothing_is_sent_before_the_local_vote_is_durable() -> None:
 
 def test_a_replica_alone_is_its_own_fast_quorum() -> None:
     node = Node(config=config_of(1))
+    node.handle(Commit(key=b"other", epoch=1, proposal=prop(b"other")))
     node.write()
-    node.disk.sync()
-    assert node.outcomes == [WON]
+    node.disk.sync_once()
+    assert node.outcomes == [], "neither vote nor commit is durable"
+    node.disk.sync_once()
+    assert node.outcomes == [WON], "both became durable with one sync"
     assert node.transport.sent == []
+
+
+def test_a_vote_that_is_no_quorum_is_synced_before_it_is_counted() -> None:
+    node = Node()
+    node.write()
+    node.disk.sync_once()
+    assert kinds(node.transport.take()) == {B: [Accept], C: [Accept]}
+
+
+@pytest.mark.pure("plants a fault in the selection")
+def test_this_is_noticed_if_every_vote_decides() -> None:
+    def always(intent: FoldIntent, ctx: Context, *, insists: bool = False) -> Select:
+        return msgspec.structs.replace(selection(intent, ctx, insists=insists), decides=True)
+
+    with applied((Patch(uncontended, "selection", always),)), pytest.raises(AssertionError):
+        test_nothing_is_sent_before_the_local_vote_is_durable()
 
 
 @pytest.mark.parametrize(

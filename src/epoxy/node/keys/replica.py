@@ -42,12 +42,15 @@ from epoxy.node.members import config_record
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.effects import Adopt
 from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.keys.operations import Cache, Conclude, KeyOp, LocalOp, Peek, Reserve, Select
+from epoxy.protocol.keys.operations import Cache, Conclude, FastVote, KeyOp, LocalOp, Peek, Reserve, Select
 from epoxy.protocol.keys.restoring import restored
 from epoxy.store.keyspace import Keyspace
 
 KEYED = (Accept, Commit, Read, Prepare, Inspect, Carry, CarryAnswers, Select, Conclude, Reserve, Peek, Cache)
 """What is about one key."""
+
+RULED = (Select, Conclude, Reserve, Commit)
+"""Operations that apply a rule to the state of a key."""
 
 NOT_OWNED = Failed(reason="another node of this datacenter owns the key now")
 
@@ -116,17 +119,23 @@ class Replica:
         self._store.load([row for key in keys for row in self.keyspace.rows_of(key)], then)
 
     def perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
-        """An operation of a local flow."""
-        if self._store.loads_ahead:
-            self._when_near((op,), partial(self._perform_owned, op, done))
-        else:
+        """An operation of a local flow. Rows of a key whose state is known are not read."""
+        if not self._store.loads_ahead:
             self._perform(op, done)
+        elif isinstance(op, RULED) and self._states.get(op.key) is not None:
+            self._perform_owned(op, done)
+        else:
+            self._when_near((op,), partial(self._perform_owned, op, done))
 
     def _perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
         """The commonest first."""
         match op:
             case Select() | Conclude() | Reserve() | Commit():
-                self._store.when_durable(partial(done, self._operation(op)))
+                result = self._operation(op)
+                if isinstance(result, FastVote) and isinstance(op, Select) and op.decides:
+                    done(result)
+                else:
+                    self._store.when_durable(partial(done, result))
             case Peek():
                 done(self.peek(op.key, use_cache=op.use_cache))
             case Cache():

@@ -75,7 +75,9 @@ class Unfolded(Struct, frozen=True):
 class Select(Struct, frozen=True, kw_only=True):
     """Begin a round for the writes of a key that wait: answer them, vote for their fold in the fast round, or reserve a
     classic ballot. Those that may be decided already are looked for first. `insists`: a ballot is reserved
-    also while a rival has the highest one here, and without it if the rival is `silent`."""
+    also while a rival has the highest one here, and without it if the rival is `silent`. `decides`: the fast vote of
+    this replica is a quorum. Nothing leaves it between vote and commit, so the commit does not wait for the vote to be
+    durable: both become so in their order, mostly at once, before the writes are answered."""
 
     key: bytes
     writes: tuple[PendingWrite, ...]
@@ -84,6 +86,7 @@ class Select(Struct, frozen=True, kw_only=True):
     rank: int = 0
     insists: bool = False
     silent: int = 0
+    decides: bool = False
 
 
 class Reserve(Struct, frozen=True, kw_only=True):

@@ -154,6 +154,7 @@ def selection(intent: FoldIntent, ctx: Context, *, insists: bool = False) -> Sel
         rank=ctx.timing.rank,
         insists=insists,
         silent=intent.silent,
+        decides=ctx.votes and ctx.config.quorums.fast == 1,
     )
 
 
