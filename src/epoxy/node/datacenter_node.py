@@ -68,8 +68,12 @@ class DatacenterNode(Node):
     # Requests of clients
 
     def write(self, write: Write, answered: Written, caller: Caller | None = None) -> None:
+        """Rows are loaded when its round begins; before that only if a look at the key decides whether it begins."""
         if self.routes.is_mine(write.key):
-            self._when_near(write.key, partial(self._write_here, write, answered, caller))
+            if self.ready and not self.quorum.is_lost:
+                super().write(write, answered, caller)
+            else:
+                self._when_near(write.key, partial(self._write_here, write, answered, caller))
         else:
             ticket = self._admit_write(write, answered, caller)
             if ticket is not None:

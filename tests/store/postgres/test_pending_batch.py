@@ -24,3 +24,11 @@ def test_a_far_value_is_read_once() -> None:
     tables.rows.apply({b"k": b"new", b"l": b"new"})
     assert (resolve(far, database), resolve(absent, database)) == (b"old", None)
     assert batch.far() == []
+
+
+def test_only_rows_that_the_database_has_are_deleted_there() -> None:
+    known, absent = FarValue(b"k"), FarValue(b"l")
+    known.value, absent.value = b"", None
+    batch = PendingBatch()
+    batch.before = {b"k": known, b"l": absent, b"m": b"near", b"n": None}
+    assert [key for key in batch.before if batch.replaces(key)] == [b"k", b"m"]

@@ -29,6 +29,15 @@ def test_all_rows_of_a_key_have_its_shard(key: bytes) -> None:
     assert {SHARDS.of(row) for row in (*space.rows_of(key), expiry, *legacy)} == {shard_of(key)}
 
 
+@pytest.mark.parametrize("longer", [b"a\x00", b"a\x00b", b"ab", b"a\xff", b"a\x00\xff"])
+def test_a_key_that_begins_like_the_one_before_has_its_own_shard(longer: bytes) -> None:
+    """The shard of the last key is remembered."""
+    space, shards = Keyspace(REPLICA), RowShards(REPLICA)
+    assert shard_of(longer) != shard_of(b"a")
+    for key in (b"a", longer, b"a"):
+        assert [shards.of(row) for row in space.rows_of(key)] == [shard_of(key)] * len(space.rows_of(key))
+
+
 @given(KEYS)
 def test_values_of_transactions_are_the_systems(key: bytes) -> None:
     space = OrderedSpace(REPLICA)

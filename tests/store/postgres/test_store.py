@@ -310,6 +310,7 @@ def test_a_long_batch_takes_no_more_commits(life: Life, monkeypatch: pytest.Monk
     commits, reached = 0, -1
     while life.under_way():
         life.step()
+        life.tick()
         commits += 1
         reached = int(life.store.durable().get(b"a") or b"")
         assert life.heard == [str(index) for index in range(reached + 1)]

@@ -70,6 +70,12 @@ class PendingBatch:
     def far(self) -> list[FarValue]:
         return [each for each in self.before.values() if isinstance(each, FarValue) and each.value is MISSING]
 
+    def replaces(self, key: bytes) -> bool:
+        """Whether the database has this row when the batch comes to it. A vote that was decided at once is deleted by
+        the batch that it was made in."""
+        before = self.before[key]
+        return (before.value if isinstance(before, FarValue) else before) is not None
+
     def stamped_keys(self, sequence: int) -> dict[bytes, None]:
         """The rows that were stamped by it, if its last stamp is this one."""
         first = sequence - len(self.stamped) + 1

@@ -25,6 +25,8 @@ class RowShards:
         self.config_row = Keyspace(replica).value_row(CONFIG_KEY)
         roots = ((LAYOUT, KV), (LAYOUT, VOTES), (LAYOUT, EXPIRIES), (LEGACY_LAYOUT, KV))
         self._keyed = tuple([pack((layout, replica, kind)) for layout, kind in roots])
+        self._last_key, self._last_shard = b"\xff", SYSTEM_SHARD
+        """Packed: rows of one key are asked for together."""
         # The cluster's own keys come last among the keys.
         last = pack_bytes(FIRST_SYSTEM_KEY)[:-1]
         self._elsewhere = (
@@ -33,10 +35,14 @@ class RowShards:
         )
 
     def of(self, row: bytes) -> int:
-        if row.startswith(self._keyed):
-            for root in self._keyed:
-                if row.startswith(root):
-                    return shard_of(key_of(row, root))
+        for root in self._keyed:
+            if row.startswith(root):
+                rest, last = row[len(root) :], self._last_key
+                # Where a zero byte is followed by ff, the key goes on.
+                if not rest.startswith(last) or rest[len(last) : len(last) + 1] == b"\xff":
+                    key = key_of(row, root)
+                    self._last_key, self._last_shard = pack_bytes(key), shard_of(key)
+                return self._last_shard
         return CHANGELOG_SHARD if row.startswith(self._changelog) else SYSTEM_SHARD
 
     def ranges_of(self, shard: int) -> Sequence[tuple[bytes, bytes]]:

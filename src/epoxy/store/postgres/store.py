@@ -239,7 +239,7 @@ class PostgresStore(Transactor):
             number=self._number,
             config_epoch=batch.config_epoch,
             rows=[(key, value, shards[key]) for key, value in rows.items() if value is not None],
-            deleted=[key for key, value in rows.items() if value is None],
+            deleted=[key for key, value in rows.items() if value is None and batch.replaces(key)],
             stamped=batch.stamped,
             counts=batch.counts,
             next_config_epoch=self._note_config(rows.get(self._layout.config_row)),
@@ -261,8 +261,9 @@ class PostgresStore(Transactor):
                 self._end(verdict)
 
     def _batch_done(self, batch: PendingBatch, reached: Reached) -> None:
-        """The next round begins before the callbacks, which take a while. Those whom a fence query was to answer asked
-        before the batch began, so its fence answers them, too, and first."""
+        """The next round begins before the callbacks, which take a while: what is sent leaves one tick later, so they
+        are called two ticks later. Those whom a fence query was to answer asked before the batch began, so its fence
+        answers them, too, and first."""
         self._sending = False
         self._rows.settle(reached.sequence)
         self._synced = batch.commits
@@ -270,7 +271,10 @@ class PostgresStore(Transactor):
         self._position = max(self._position, reached.position)
         told, self._asked = [*self._asked, *batch.waiting], []
         self._begin_round()
-        self._call(told)
+        if self._sending:
+            self._schedule(lambda: self._call_next(told))
+        else:
+            self._call(told)
 
     def _begin_fence(self) -> None:
         self._fencing = True
@@ -303,6 +307,9 @@ class PostgresStore(Transactor):
     def _rested(self) -> None:
         self._fencing = False
         self._begin_round()
+
+    def _call_next(self, told: list[Callable[[], None]]) -> None:
+        self._schedule(lambda: self._call(told))
 
     def _call(self, told: list[Callable[[], None]]) -> None:
         """Until the store is closed by one of them."""
