@@ -6,6 +6,7 @@ end and folders go, after Ctrl-C too. A run takes 40 minutes, with --quick 8.
     make bench                                    everything; renews docs/benchmarks.md
     make bench BENCH=--quick                      a look
     make bench BENCH='--parts hot'                one hot key beside etcd, 3 minutes
+    make bench BENCH='--parts datacenter'         nodes that share a PostgreSQL beside the embedded store, 8 minutes
     make bench BENCH='--parts hot --baseline ../other'    and cold keys beside the build of another checkout
     python -m benchmarks.suite --only fresh-64 --systems epoxy,etcd
 """
@@ -25,6 +26,8 @@ from benchmarks.columns import Part
 from benchmarks.machine import ROOT
 from benchmarks.suite import report
 from benchmarks.suite.cold import PAIRS, Pairs, interpreter
+from benchmarks.suite.datacenter import PLAN as DATACENTER_PLAN
+from benchmarks.suite.datacenter_claims import datacenter_part
 from benchmarks.suite.hot import PLAN as HOT_PLAN
 from benchmarks.suite.hot_claims import cold_part, hot_part
 from benchmarks.suite.makers import PLACES, SYSTEMS, Makers, chosen
@@ -34,10 +37,12 @@ from benchmarks.suite.session import COMPARE, FULL, FULL_SCALE, PARTS, QUICK, QU
 from benchmarks.suite.workloads import EPOXY, WORKLOADS
 from epoxy.model.errors import EpoxyError
 
-HOT, COLD = "hot", "cold"
-ALL = (HOT, *PARTS)
+HOT, COLD, DATACENTER = "hot", "cold", "datacenter"
+ALL = (HOT, DATACENTER, *PARTS)
 HOT_RESULT = ROOT / "benchmarks" / "results" / "hot.json"
 HOT_MARK = "hot: made by benchmarks.suite"
+DATACENTER_RESULT = ROOT / "benchmarks" / "results" / "datacenter.json"
+DATACENTER_MARK = "datacenter: made by benchmarks.suite"
 HOT_QUICK = Plan(rounds=1, warm_s=0.5, seconds=1.0)
 PAIRS_QUICK = Pairs(count=4)
 
@@ -112,11 +117,8 @@ def hot_keys(options: argparse.Namespace, folder: Path) -> dict[str, Part]:
     if EPOXY not in names:
         raise ValueError(f"without {EPOXY} there is only the part {COMPARE}")
     python = interpreter(options.baseline) if options.baseline is not None else None
-    plan, pairs = (HOT_QUICK, PAIRS_QUICK) if options.quick else (HOT_PLAN, PAIRS)
-    plan = msgspec.structs.replace(
-        plan, rounds=int(options.rounds or plan.rounds), seconds=options.seconds or plan.seconds
-    )
-    found = {HOT: hot_part(makers, names, folder / HOT, plan)}
+    pairs = PAIRS_QUICK if options.quick else PAIRS
+    found = {HOT: hot_part(makers, names, folder / HOT, plan_of(options, HOT_QUICK, HOT_PLAN))}
     if python is None:
         say("cold keys are not compared: --baseline PATH names a checkout to compare with")
     else:
@@ -124,26 +126,36 @@ def hot_keys(options: argparse.Namespace, folder: Path) -> dict[str, Part]:
     return found
 
 
+def shared_database(options: argparse.Namespace, folder: Path) -> dict[str, Part]:
+    plan = plan_of(options, HOT_QUICK, DATACENTER_PLAN)
+    return {DATACENTER: datacenter_part(makers_of(options), folder / DATACENTER, plan)}
+
+
+def plan_of(options: argparse.Namespace, quick: Plan, full: Plan) -> Plan:
+    plan = quick if options.quick else full
+    rounds, seconds = int(options.rounds or plan.rounds), options.seconds or plan.seconds
+    return msgspec.structs.replace(plan, rounds=rounds, seconds=seconds)
+
+
 def session(options: argparse.Namespace, folder: Path) -> Session:
     """ValueError: something was asked for that does not exist."""
     makers = makers_of(options)
-    names, wanted = chosen(options.systems, makers), [part for part in parts(options) if part != HOT]
+    names, wanted = chosen(options.systems, makers), [part for part in parts(options) if part in PARTS]
     if EPOXY not in names and wanted != [COMPARE]:
         raise ValueError(f"without {EPOXY} there is only the part {COMPARE}")
     if options.write and set(wanted) != set(PARTS):
         raise ValueError(
-            f"--write renews all figures: it wants all parts, or {HOT} alone, and no --only; --json FILE keeps some"
+            f"--write renews all figures: it wants all parts, or {HOT} alone, or {DATACENTER}, and no --only; "
+            "--json FILE keeps some"
         )
-    plan, scale = (QUICK, QUICK_SCALE) if options.quick else (FULL, FULL_SCALE)
+    scale = QUICK_SCALE if options.quick else FULL_SCALE
     most = int(options.keys or max(scale.keys))
     return Session(
         makers=makers,
         names=names,
         workloads=named(options.only) if options.only else WORKLOADS,
         parts=wanted,
-        plan=msgspec.structs.replace(
-            plan, rounds=int(options.rounds or plan.rounds), seconds=options.seconds or plan.seconds
-        ),
+        plan=plan_of(options, QUICK, FULL),
         scale=msgspec.structs.replace(
             scale,
             keys=tuple(sorted({count for count in scale.keys if count < most} | {most})),
@@ -172,51 +184,56 @@ def main() -> None:
         print("\n".join(f"{workload.name:26} {workload.title}" for workload in WORKLOADS))
         return
     signal.signal(signal.SIGTERM, ended)
-    found, hot, trouble = measured(options)
-    if hot:
-        print(columns.text(hot))
+    found, apart, trouble = measured(options)
+    if apart:
+        print(columns.text(apart))
     if found is not None:
         print(report.text(found))
     if trouble:
         raise SystemExit(trouble)
     if options.write:
-        renew(found, hot, before=options.before)
+        renew(found, apart, before=options.before)
 
 
-def renew(found: Results | None, hot: dict[str, Part], *, before: bool) -> None:
-    if hot:
-        columns.save(HOT_RESULT, hot, before=before)
-        columns.renew(HOT_RESULT, HOT_MARK, (HOT, COLD))
+def renew(found: Results | None, apart: dict[str, Part], *, before: bool) -> None:
+    for names, result, mark in (
+        ((HOT, COLD), HOT_RESULT, HOT_MARK),
+        ((DATACENTER,), DATACENTER_RESULT, DATACENTER_MARK),
+    ):
+        if parts := {name: apart[name] for name in names if name in apart}:
+            columns.save(result, parts, before=before)
+            columns.renew(result, mark, names)
     if found is not None:
         report.save(found, report.RESULT)
         report.renew()
 
 
 def measured(options: argparse.Namespace) -> tuple[Results | None, dict[str, Part], str]:
-    """What was found, and what kept us from finding more."""
+    """What was found, the parts apart that have columns of their own, and what kept us from finding more."""
     found: Results | None = None
-    hot: dict[str, Part] = {}
+    apart: dict[str, Part] = {}
     try:
         wanted = parts(options)
         with temporary(options.folder) as folder:
-            rest = session(options, folder) if wanted != [HOT] else None
-            if HOT in wanted:
-                hot = hot_keys(options, folder)
-                keep(hot, options.json)
+            rest = session(options, folder) if set(wanted) & set(PARTS) else None
+            for part, measure in ((HOT, hot_keys), (DATACENTER, shared_database)):
+                if part in wanted:
+                    apart |= measure(options, folder)
+                    keep(apart, options.json)
             for found in rest.run() if rest is not None else ():
                 if options.json is not None:
                     report.save(found, options.json)
     except (EpoxyError, OSError, RuntimeError, ValueError) as error:
-        return found, hot, f"error: {error}"
+        return found, apart, f"error: {error}"
     except KeyboardInterrupt:
-        return found, hot, "interrupted: what was started has ended, and its data is gone"
-    return found, hot, ""
+        return found, apart, "interrupted: what was started has ended, and its data is gone"
+    return found, apart, ""
 
 
-def keep(hot: dict[str, Part], path: Path | None) -> None:
+def keep(apart: dict[str, Part], path: Path | None) -> None:
     """Beside the rest, which has a shape of its own."""
     if path is not None:
-        path.with_suffix(".hot.json").write_bytes(msgspec.json.format(msgspec.json.encode(hot)) + b"\n")
+        path.with_suffix(".apart.json").write_bytes(msgspec.json.format(msgspec.json.encode(apart)) + b"\n")
 
 
 if __name__ == "__main__":

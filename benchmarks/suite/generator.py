@@ -114,19 +114,19 @@ def shuffled(count: int) -> list[int]:
 class Window:
     """What the machine did from its making to `close`."""
 
-    def __init__(self, roots: Sequence[int]) -> None:
-        self.pids = tree(roots)
-        self.servers = cpu_s(self.pids)
+    def __init__(self, job: Job) -> None:
+        self.pids, self.database_pids = tree(job.roots), tree(job.database_roots)
+        self.servers, self.database = cpu_s(self.pids), cpu_s(self.database_pids)
         self.mine = time.process_time()
         self.machine = machine_times()
         self.began = time.perf_counter()
 
     def close(self, ledger: Ledger) -> Outcome:
         seconds = time.perf_counter() - self.began
-        servers = cpu_s(self.pids) - self.servers
+        servers, database = cpu_s(self.pids) - self.servers, cpu_s(self.database_pids) - self.database
         mine = time.process_time() - self.mine
         after = machine_times()
-        ours = round((servers + mine) / tick_s())
+        ours = round((servers + database + mine) / tick_s())
         used = shares(self.machine, CpuTimes(after.total, after.idle, after.stolen, ours))
         return Outcome(
             operations=sum(ledger.operations),
@@ -143,6 +143,7 @@ class Window:
             generator_cpu_s=mine,
             stolen_share=used.stolen,
             others_share=used.others,
+            database_cpu_s=database,
         )
 
 
@@ -205,7 +206,7 @@ async def for_a_while(job: Job, ledger: Ledger, clients: Sequence[Client]) -> Ou
     for client in clients:
         client.start()
     await asyncio.sleep(job.warm_s)
-    window = Window(job.roots)
+    window = Window(job)
     ledger.open = True
     await asyncio.sleep(job.seconds)
     ledger.open = False
@@ -213,7 +214,7 @@ async def for_a_while(job: Job, ledger: Ledger, clients: Sequence[Client]) -> Ou
 
 
 async def used_up(job: Job, ledger: Ledger, clients: Sequence[Client]) -> Outcome:
-    window = Window(job.roots)
+    window = Window(job)
     ledger.open = True
     for client in clients:
         client.start()

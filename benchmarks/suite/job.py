@@ -55,7 +55,8 @@ class Job(Struct, frozen=True, kw_only=True):
     connection carries `streams` such loops at once (gRPC), or sends `pipeline` requests in one piece (RESP).
 
     `limit`: fresh keys to use up, and then it ends. `pause_s`: before a client asks again whose answer was wrong, a
-    refusal for instance. `roots`: processes whose CPU time is counted, with their children.
+    refusal for instance. `roots`: processes whose CPU time is counted, with their children; `database_roots`: those of
+    a database behind them, counted apart.
     """
 
     wire: Wire
@@ -71,6 +72,7 @@ class Job(Struct, frozen=True, kw_only=True):
     warm_s: float = 0.5
     seconds: float = 1.0
     roots: tuple[int, ...] = ()
+    database_roots: tuple[int, ...] = ()
 
 
 class Latency(Struct, frozen=True, kw_only=True):
@@ -122,6 +124,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     example: str = ""
     told: Told = Told()
     retries: int = 0
+    database_cpu_s: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -135,6 +138,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
     def cpu_us(self) -> float:
         """Of the servers, for each operation."""
         return self.server_cpu_s / max(1, self.operations) * 1e6
+
+    @property
+    def database_us(self) -> float:
+        return self.database_cpu_s / max(1, self.operations) * 1e6
 
 
 def value_of(size: int, letter: bytes = b"v") -> bytes:

@@ -45,6 +45,11 @@ class Makers:
             case _:
                 return Redis(home, self.binary(name), name=name)
 
+    @property
+    def python(self) -> Path | None:
+        """That runs our nodes; None: the one that runs this."""
+        return self._python
+
     def epoxy(self, home: Path, nodes: int = 3) -> Epoxy:
         if self._python is not None and not self._python.is_file():
             raise FileNotFoundError(f"{self._python}: no such interpreter; `make fast` makes .venv-fast/bin/python")

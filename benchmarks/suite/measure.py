@@ -62,8 +62,9 @@ def generate(work: Job) -> Outcome:
 class Field:
     """The systems that run, and how contenders ask them."""
 
-    def __init__(self, systems: Mapping[str, System]) -> None:
+    def __init__(self, systems: Mapping[str, System], doors: Mapping[str, tuple[str, str]] = DOORS) -> None:
         self.systems = systems
+        self._doors = doors
         self.run = secrets.token_hex(4)
         self.loaded: dict[str, int] = {}
 
@@ -71,14 +72,14 @@ class Field:
         return self.system_of(contender) in self.systems
 
     def system_of(self, contender: str) -> str:
-        return DOORS[contender][0] if contender in DOORS else contender
+        return self._doors[contender][0] if contender in self._doors else contender
 
     def system(self, contender: str) -> System:
         return self.systems[self.system_of(contender)]
 
     def door(self, contender: str) -> Door:
         doors = self.system(contender).doors
-        return doors[DOORS[contender][1]] if contender in DOORS else next(iter(doors.values()))
+        return doors[self._doors[contender][1]] if contender in self._doors else next(iter(doors.values()))
 
     def store(self, *, count: int = STORED) -> None:
         """The keys that are read and overwritten. All clients wait until they are there; a replica that commits late
@@ -113,6 +114,7 @@ class Field:
             warm_s=plan.warm_s,
             seconds=plan.seconds,
             roots=self.system(contender).roots,
+            database_roots=self.system(contender).database_roots,
             loaded=self.loaded.get(contender, 1),
         )
         return job(workload, self.door(contender), now)

@@ -178,6 +178,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     warm_s: float
     seconds: float
     roots: tuple[int, ...]
+    database_roots: tuple[int, ...] = ()
     loaded: int = 1
 
 
@@ -196,6 +197,7 @@ def job(workload: Workload, door: Door, now: Circumstances) -> Job:
         warm_s=now.warm_s,
         seconds=now.seconds,
         roots=now.roots,
+        database_roots=now.database_roots,
     )
 
 

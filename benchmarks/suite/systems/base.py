@@ -84,6 +84,11 @@ class System(ABC):
         """Processes, without their children."""
 
     @property
+    def database_roots(self) -> tuple[int, ...]:
+        """Processes of a database that it shares with others, whose CPU time is counted apart."""
+        return ()
+
+    @property
     @abstractmethod
     def doors(self) -> Mapping[str, Door]: ...
 

@@ -1,0 +1,100 @@
+"""Nodes that share a database: what is held against the embedded store and against plain clients of the database."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.suite import __main__ as command
+from benchmarks.suite import datacenter, datacenter_claims
+from benchmarks.suite.datacenter import EMBEDDED, ONE, PLAIN, RESP, TWO, Found, Stretch, for_cpu
+from benchmarks.suite.job import AtNode, Latency, Outcome
+from benchmarks.suite.makers import Makers
+from benchmarks.suite.measure import Plan
+from tests.benchmarks.test_suite_rest import options
+
+FRESH = RESP[0]
+
+
+def outcome(operations: int, *, server_s: float = 0.5, database_s: float = 0.0, faults: int = 0) -> Outcome:
+    return Outcome(
+        operations=operations,
+        seconds=1.0,
+        latency=Latency(p50=1.0, p99=2.0),
+        nodes=(AtNode(operations=operations, latency=Latency()),),
+        faults={"TRYAGAIN": faults} if faults else {},
+        unanswered=0,
+        answered=operations,
+        server_cpu_s=server_s,
+        generator_cpu_s=0.1,
+        stolen_share=0.0,
+        others_share=0.0,
+        database_cpu_s=database_s,
+    )
+
+
+def found_of(*rounds: dict[str, Outcome]) -> Found:
+    nothing: Found = {each.name: [] for each in datacenter.WORKLOADS}
+    return nothing | {FRESH.name: [Stretch(outcomes=each) for each in rounds]}
+
+
+def test_ratios_are_those_of_the_median_round() -> None:
+    """What slows all of them down in one round changes no ratio."""
+    found = found_of(
+        {EMBEDDED: outcome(1000), ONE: outcome(600), PLAIN: outcome(1500), TWO: outcome(660)},
+        {EMBEDDED: outcome(100), ONE: outcome(60), PLAIN: outcome(150), TWO: outcome(66)},
+        {EMBEDDED: outcome(1000), ONE: outcome(100), PLAIN: outcome(1500), TWO: outcome(110)},
+    )
+    by_claim = {verdict.claim: verdict for verdict in datacenter_claims.ratios(found)}
+    embedded = by_claim[f"{FRESH.title}: {ONE}, commits a second, to {EMBEDDED}"]
+    assert embedded.found.startswith("0.60x")
+    assert embedded.held
+    plain = by_claim[f"{FRESH.title}: {ONE}, commits a second, to {PLAIN}"]
+    assert plain.found.startswith("0.40x")
+    assert not plain.held
+    assert by_claim[f"{FRESH.title}: {TWO}, commits a second, to {ONE}"].found.startswith("1.10x")
+    assert len(by_claim) == 3, "what was not measured has no line"
+
+
+def test_cpu_time_of_nodes_and_database_is_added_up_for_ratios_and_apart_in_the_table() -> None:
+    assert for_cpu(outcome(1000, server_s=0.5, database_s=1.5)) == 500
+    found = found_of({EMBEDDED: outcome(1000), ONE: outcome(1000, database_s=0.5)})
+    (verdict,) = datacenter_claims.ratios(found)
+    assert verdict.found.endswith("for each second of CPU time 0.50x")
+    row = datacenter_claims.cpu(found).rows[1]
+    assert row[1:7] == [ONE, "500", "500", "100", "1,000", "0.50 + 0.50 + 0.10"]
+
+
+def test_failures_are_told() -> None:
+    verdicts = list(datacenter_claims.unfailing(found_of({ONE: outcome(8, faults=2), PLAIN: outcome(9)})))
+    assert [(verdict.found, verdict.held) for verdict in verdicts] == [("2 of 10", False)]
+
+
+def test_stores_stand_in_one_order_whichever_was_first() -> None:
+    found = found_of({PLAIN: outcome(1), TWO: outcome(1), ONE: outcome(1), EMBEDDED: outcome(1)})
+    assert [row[1] for row in datacenter_claims.rates(found).rows] == [EMBEDDED, ONE, TWO, PLAIN]
+
+
+def test_the_part_is_measured_alone_or_with_everything(tmp_path: Path) -> None:
+    assert command.parts(options("--parts", "datacenter")) == ["datacenter"]
+    assert "datacenter" in command.parts(options())
+    with pytest.raises(ValueError, match="or datacenter"):
+        command.session(options("--write", "--parts", "datacenter,compare"), tmp_path)
+
+
+def test_the_smallest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real PostgreSQL, with one and with two nodes on it."""
+    monkeypatch.setattr(datacenter, "SHARED", (ONE, TWO))
+    monkeypatch.setattr(datacenter, "STORED", 64)
+    for module in (datacenter, datacenter_claims):
+        monkeypatch.setattr(module, "WORKLOADS", (FRESH, *datacenter.HTTP))
+    makers = Makers(tmp_path, {}, Path(sys.executable))
+    part = datacenter_claims.datacenter_part(makers, tmp_path / "run", Plan(rounds=1, warm_s=0.1, seconds=0.3))
+    assert [verdict.found[:5] for verdict in part.verdicts if verdict.claim.endswith("failed")]
+    assert all(verdict.held for verdict in part.verdicts if verdict.claim.endswith("failed"))
+    rates, cpu = part.tables
+    stores = [row[1] for row in rates.rows if "HTTP" not in row[1]]
+    assert stores == [EMBEDDED, *([datacenter.TWO_PROCESSES] if datacenter.has_processes() else []), ONE, TWO, PLAIN]
+    plain = cpu.rows[stores.index(PLAIN)]
+    assert plain[2] == "0"
+    assert int(plain[3]) > 0, "the database's CPU time is its own"
