@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.cli.demo.plan import REGIONS, DemoPlan, plan
-from epoxy.cli.demo.shared_region import SharedRegion
+from epoxy.cli.demo.postgres_region import PostgresRegion
 from epoxy.model.errors import ConfigError, InvalidRequest, Unavailable
 from epoxy.node.process.config import load
 from epoxy.testing import postgres_server
@@ -133,7 +133,7 @@ def test_nodes_of_a_region_have_one_id_one_database_and_an_address_each(open_fol
     made = on_postgres(open_folder, 4)
     regions = made.lay_out()
     for i, region in enumerate(regions):
-        assert isinstance(region, SharedRegion)
+        assert isinstance(region, PostgresRegion)
         settings = [load(node.config) for node in region.nodes]
         first = NOWHERE + 10 * i
         assert [each.node.http.port for each in settings] == [first, first + 2, first + 4, first + 6]

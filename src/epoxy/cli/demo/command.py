@@ -13,8 +13,8 @@ from epoxy.cli import output
 from epoxy.cli.demo import control, show
 from epoxy.cli.demo.control import DemoOrder
 from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS, StoreDriver
+from epoxy.cli.demo.postgres_region import MAX_NODES
 from epoxy.cli.demo.run import DemoOptions, run_demo
-from epoxy.cli.demo.shared_region import MAX_NODES
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.target import json_option
 from epoxy.model.errors import EpoxyError, InvalidRequest

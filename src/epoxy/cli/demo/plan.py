@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.cli.credentials import write_private
+from epoxy.cli.demo.postgres_region import MAX_NODES, PostgresRegion, RegionDatabase
 from epoxy.cli.demo.region import FIRST, RegionNode
-from epoxy.cli.demo.shared_region import MAX_NODES, RegionDatabase, SharedRegion
 from epoxy.model.errors import ConfigError, InvalidRequest
 from epoxy.model.floors import quorum_ms
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
@@ -161,7 +161,7 @@ class DemoPlan(Manifest, frozen=True, kw_only=True):
         database = self._database(place)
         for node in nodes:
             self._configure(place, node, f'\n[store]\ndriver = "postgres"\nurl = "{database.dsn}"\n')
-        return SharedRegion(nodes, self.folder, database)
+        return PostgresRegion(nodes, self.folder, database)
 
     def _configure(self, place: Place, node: RegionNode, store: str) -> None:
         """Every configuration names the first regions, even if they are gone: they identify the cluster."""

@@ -1,5 +1,5 @@
 """A node of the demo: a process that ends with its demo, and whose links can be cut. It is a whole region, unless that
-has several (`shared_region.py`)."""
+has several (`postgres_region.py`)."""
 
 import ctypes
 import http.client

@@ -7,8 +7,8 @@ import pytest
 
 from epoxy.cli.demo.cluster import DemoCluster, has_no_silent_node
 from epoxy.cli.demo.control import DemoOrder
+from epoxy.cli.demo.postgres_region import PostgresRegion
 from epoxy.cli.demo.region import RegionNode
-from epoxy.cli.demo.shared_region import SharedRegion
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
 from epoxy.testing.postgres_server import PostgresServer
@@ -36,7 +36,7 @@ class Actor:
             monkeypatch.setattr(RegionNode, verb, on_node(verb))
         monkeypatch.setattr(PostgresServer, "start", lambda server: self.done.append(f"start {server.port}"))
         monkeypatch.setattr(PostgresServer, "stop", lambda server, mode: self.done.append(f"{mode} {server.port}"))
-        monkeypatch.setattr(SharedRegion, "gateway", lambda region: self.gateways[region.datacenter])
+        monkeypatch.setattr(PostgresRegion, "gateway", lambda region: self.gateways[region.datacenter])
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_nodes_stop_before_the_database_that_they_need(shared: DemoCluster, acto
 def test_one_node_is_killed_and_the_region_goes_on(
     shared: DemoCluster, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SharedRegion, "wait_until", lambda *_: None)
+    monkeypatch.setattr(PostgresRegion, "wait_until", lambda *_: None)
     monkeypatch.setattr(shared, "_cut_own_side", lambda region: actor.done.append(f"links of {region.datacenter}"))
     monkeypatch.setattr(shared, "_until_in_touch", lambda: None)
     told = shared.perform(DemoOrder(verb="kill", region="eu-west-1", node="gateway"))
@@ -115,7 +115,7 @@ def test_a_new_gateway_is_told_of_cut_links_once(
     shared: DemoCluster, monkeypatch: pytest.MonkeyPatch, actor: Actor
 ) -> None:
     session = 1
-    monkeypatch.setattr(SharedRegion, "gateway_session", lambda _: session)
+    monkeypatch.setattr(PostgresRegion, "gateway_session", lambda _: session)
     monkeypatch.setattr("epoxy.cli.demo.cluster.TEND_S", 0.0)
     told: list[str] = []
 

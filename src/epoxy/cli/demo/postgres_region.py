@@ -32,7 +32,7 @@ class RegionDatabase(PostgresServer):
         return die_with_parent(os.getpid(), signal.SIGQUIT)
 
 
-class SharedRegion(RegionNode):
+class PostgresRegion(RegionNode):
     """Its nodes are one member. Orders to the region are for all its nodes; `nodes` has each of them."""
 
     def __init__(self, nodes: list[RegionNode], folder: Path, database: RegionDatabase) -> None:
