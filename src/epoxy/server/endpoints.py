@@ -11,6 +11,7 @@ from epoxy.api.http.routes import Route
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
+from epoxy.node.datacenter_node import DatacenterNode
 from epoxy.node.process import descriptors
 from epoxy.node.process.config import Settings
 from epoxy.node.service import Node
@@ -64,6 +65,8 @@ class Endpoints:
         node.access.watchers.append(self.connections.response_cache.rights_changed)
         for clear in self.caches():
             node.on_refusal(clear)
+            if isinstance(node, DatacenterNode):
+                node.on_handover(clear)
 
     def caches(self) -> list[Callable[[], None]]:
         """What empties each cache of answers."""

@@ -34,8 +34,6 @@ class ShardProcess(NodeProcess):
             marks=ForwardedMarks(self.secrets.peer_keys),
             gateway_url=lambda: session.gateway_url,
         )
-        for clear in self.endpoints.caches():
-            node.on_handover(clear)
 
     async def start(self) -> None:
         node = self.settings.node
