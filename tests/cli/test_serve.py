@@ -69,6 +69,7 @@ def test_what_is_in_force_is_printed_under_the_names_of_the_file(config: Path) -
         "data_dir": str(config.parent / "data"),
         "http": "127.0.0.1:7800",
         "advertise_url": "http://10.0.0.1:7800",
+        "processes": 1,
     }
     limits = {key: field.default for key, field in TABLE["limits"].items() if field.default is not None}
     assert document["limits"] == limits
@@ -136,7 +137,7 @@ def test_a_store_that_fails_at_the_start_is_status_74(config: Path, monkeypatch:
     def fail(_: Settings) -> None:
         raise StoreFailed("data directory d: No space left on device")
 
-    monkeypatch.setattr("epoxy.server.process.serve", fail)
+    monkeypatch.setattr("epoxy.server.serve.serve", fail)
     result = run(config)
     assert (result.exit_code, result.stderr) == (74, "epoxy: data directory d: No space left on device\n")
 

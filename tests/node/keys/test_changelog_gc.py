@@ -235,11 +235,14 @@ def test_rows_in_a_database_are_read_by_ranges() -> None:
     newest = bench.store.newest()
 
     class Counting:
-        get = staticmethod(lambda key: asked.append(key) or newest.get(key))
         range = staticmethod(newest.range)
 
+        def get(self, key: bytes) -> bytes | None:
+            asked.append(key)
+            return newest.get(key)
+
     nothing, last = ChangelogSize(through=NO_STAMP, size=0), last_of(bench.store.newest_stamp())
-    found = bench.space.measure(Counting(), nothing, last, 1 << 20, UNLIMITED)  # type: ignore[arg-type]
+    found = bench.space.measure(Counting(), nothing, last, 1 << 20, UNLIMITED)
     assert found.size == looked_up
     assert not asked
     some = bench.space.measure(newest, nothing, last, 10, UNLIMITED)
