@@ -17,10 +17,13 @@ from msgspec.structs import replace
 from epoxy.api.http.routes import Route
 from epoxy.datacenter.links import NodeLinks
 from epoxy.model.records import KeyState
+from epoxy.model.shards import ALL_SHARDS
 from epoxy.node.access.audit import AUDIT_FILE
+from epoxy.node.datacenter_node import DatacenterNode
 from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_BUSY
 from epoxy.node.process.logs import LOGGER
+from epoxy.ports import Clock, Dice
 from epoxy.runtime.clock import LoopClock
 from epoxy.server.child_processes import ChildPlace, ChildProcesses
 from epoxy.server.datacenter import DatacenterSession, SessionDatabase
@@ -36,11 +39,16 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import NODES_PATH
+from epoxy.transport.peers.member_rpc import MemberRpcClient
+from epoxy.transport.peers.transport import Peers
 
 LOOPBACK = "127.0.0.1"
 
 LINK_CONNECTIONS = 256
 """At a private listener: those of 63 other processes, twice over while they are made anew."""
+
+HOME_S = 0.05
+"""Between two looks whether all shards are the first process's again."""
 
 
 class PrivateListener:
@@ -132,6 +140,7 @@ class HostSession(ProcessSession):
         self._host_database = database
         self._hurry = hurry
         self.storage = storage
+        self._coming_home: asyncio.Task[None] | None = None
         self.children = ChildProcesses(settings, database, self.ownership.look)
 
     def _open_store(self, session: int, replica: int) -> None:  # noqa: ARG002
@@ -143,9 +152,36 @@ class HostSession(ProcessSession):
         assert after.committed is not None
         self._rows.config_epoch = after.committed.version
 
+    def gateway_node(
+        self,
+        settings: Settings,
+        peers: Peers,
+        clock: Clock,
+        dice: Dice,
+        alarm: Callable[[str], None],
+        member_rpc: MemberRpcClient,
+    ) -> DatacenterNode:
+        node = super().gateway_node(settings, peers, clock, dice, alarm, member_rpc)
+        node.repairs.first = self._when_alone
+        return node
+
     def start(self) -> None:
         super().start()
         self.children.start()
+
+    def _when_alone(self, then: Callable[[], None]) -> None:
+        """A rotten row is mended where the disk is, and its key may be another process's: so this one goes on alone,
+        until it is started again."""
+        if self._coming_home is None:
+            LOGGER.error("a row of the disk is rotten; this node goes on as one process")
+            self._coming_home = self._loop.create_task(self._come_home())
+        self._coming_home.add_done_callback(lambda _: then())
+
+    async def _come_home(self) -> None:
+        await self.children.stop(self._hurry)
+        while len(self.ownership.owned) < len(ALL_SHARDS):
+            self.ownership.look()
+            await asyncio.sleep(HOME_S)
 
     def reload(self) -> None:
         self.children.reload()

@@ -362,6 +362,8 @@ def check_processes(source: TomlSource, node: NodeSettings, store: StoreSettings
         raise ConfigError(
             f'{where}: node.processes is for store.driver = "embedded"; with "postgres", start more nodes instead'
         )
+    if node.processes > 1 and store.backfill:
+        raise ConfigError(f"{where}: store.backfill writes rows of all keys, and needs node.processes = 1")
     if node.processes > 1 and node.resp is not None and not node.resp.port:
         raise ConfigError(f"{where}: node.processes share the port of node.resp, so it must be given, and not 0")
 

@@ -49,6 +49,8 @@ class Repairs:
         self._clock = clock
         self.report: Callable[[str, str, str], None] = lambda _level, _row, _words: None
         self.end: Callable[[str], None] = lambda _: None
+        self.first: Callable[[Callable[[], None]], None] = lambda then: then()
+        """What must be done before rows may be written here, whatever their keys are."""
         self.rotten: dict[bytes, Row] = {}
         """By row, those that are not repaired."""
         self.found: Counter[RowKind] = Counter()
@@ -66,7 +68,7 @@ class Repairs:
         """A read met a rotten row, perhaps in the middle of a transaction: it is looked at in the next turn."""
         if key not in self.rotten and key not in self._noticed:
             self._noticed.add(key)
-            self._clock.call_later(0, partial(self._look, key))
+            self._clock.call_later(0, partial(self.first, partial(self._look, key)))
 
     def listed(self) -> list[str]:
         """The rows that are not repaired, in words."""
