@@ -25,7 +25,6 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, RottenRow
 from epoxy.model.messages import Reply, Request
 from epoxy.node.commit_samples import CommitSampler
-from epoxy.node.datacenter_node import DatacenterNode
 from epoxy.node.members.history import MemberHistory
 from epoxy.node.process import descriptors
 from epoxy.node.process.config import Settings
@@ -164,9 +163,6 @@ class Process(NodeProcess):
                 *(settings, self.node, self.metrics, self.certificates, more, self._peers),
                 marks=ForwardedMarks(self.secrets.peer_keys) if shared is not None else None,
             )
-            if isinstance(self.node, DatacenterNode):
-                for clear in self.endpoints.caches():
-                    self.node.on_handover(clear)
             undo.pop_all()
 
     def _make_node(self, member_rpc: MemberRpcClient) -> Node:
