@@ -11,7 +11,7 @@ from epoxy.client import Status
 from tests.cli.visits import HEALTHY, peers
 from tests.client.fake import STATUS
 
-A, B = "http://127.0.0.1:1", "http://127.0.0.1:2"
+A, B, C = "http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"
 
 
 def row(session: int, url: str, shards: int, **change: Any) -> dict[str, Any]:
@@ -96,7 +96,16 @@ def test_a_datacenter_without_trouble() -> None:
 
 def test_a_share_that_is_a_little_smaller_is_no_trouble() -> None:
     """Three nodes, one of which has just got half of its share."""
-    assert about(datacenter(row(1, A, 108, gateway=True), row(2, B, 107), row(3, "http://h:3", 46)), "unevenly") == []
+    assert about(datacenter(row(1, A, 108, gateway=True), row(2, B, 107), row(3, C, 46)), "unevenly") == []
+
+
+def test_a_node_that_is_not_among_the_addresses_of_its_member() -> None:
+    ((severity, advice),) = about(
+        datacenter(GATEWAY, row(2, B, 64), row(3, C, 64)), f"us-east-1 has a node at {C}, which"
+    )
+    assert (severity, advice) == (Severity.WARNING, f"`epoxy members move 1 {A},{B},{C}` names all of them.")
+    processes = datacenter(row(1, C, 129, gateway=True), row(2, f"{C}1", 128))
+    assert about(processes, "none of the member's addresses") == [], "processes of one node have addresses of their own"
 
 
 def test_no_gateway_is_not_told_as_a_shard_without_an_owner_too() -> None:
@@ -117,3 +126,16 @@ def test_the_table_of_the_gateway_counts() -> None:
     _, late = datacenter(row(1, A, 100, gateway=True), OTHER)
     assert about([late, gateway], "no owner") == []
     assert len(about([late], "29 shards of us-east-1 have no owner")) == 1
+
+
+def test_a_node_that_does_not_reach_its_database_is_named_and_what_it_says_is_old() -> None:
+    old = [row(1, A, 129, gateway=True, lease_ms=-2500.0), row(2, B, 128, lease_ms=-2400.0)]
+    table = {"nodes": old, "addresses": [A, B], "url": B, "session": 2}
+    cut_off = NodeVisit(url=B, status=msgspec.convert(STATUS | table, Status))
+    words = f"us-east-1 at {B} does not reach its database: its lease is over since 2.4 s"
+    ((severity, advice),) = about([cut_off], words)
+    assert (severity, "Does the database run" in advice) == (Severity.BROKEN, True)
+    assert about([cut_off], "silent") == []
+    gateway = datacenter(GATEWAY, row(2, B, 128, lease_ms=-2400.0))
+    assert len(about([cut_off, *gateway], words)) == 1
+    assert len(about([cut_off, *gateway], "silent for 2.4 s")) == 1, "the other node knows more"

@@ -6,6 +6,7 @@ from epoxy.cli.findings import Finding, broken, fine, warning
 from epoxy.cli.output import plural
 from epoxy.client.results import Status
 from epoxy.model.api import SessionReport
+from epoxy.model.node_urls import is_one_of
 from epoxy.model.shards import ALL_SHARDS
 
 UNEVEN_SHARDS = 16
@@ -16,7 +17,24 @@ without work. Shares differ by one in the end; they move one shard after the oth
 def nodes(statuses: list[Status]) -> Iterator[Finding]:
     for replica in sorted({status.id for status in statuses if status.nodes}):
         there = [status for status in statuses if status.id == replica and status.nodes]
-        yield from of_datacenter(newest_view(there))
+        connected = [status for status in there if own_lease_ms(status) >= 0]
+        yield from (cut_off(status) for status in there if status not in connected)
+        if connected:
+            yield from of_datacenter(newest_view(connected))
+
+
+def own_lease_ms(status: Status) -> float:
+    return next((node.lease_ms for node in status.nodes if node.session == status.session), 0.0)
+
+
+def cut_off(status: Status) -> Finding:
+    """It has not renewed its own lease: what it says of the others is as old."""
+    return broken(
+        f"{status.datacenter or f'replica {status.id}'} at {status.url} does not reach its database: its lease is over "
+        f"since {-own_lease_ms(status) / 1000:.1f} s",
+        "Nothing is decided there until it does; clients are told that the outcome is unknown. Does the database run, "
+        "is store.url its address, and has it connections left? The node's log says what it answers.",
+    )
 
 
 def speakers(statuses: list[Status]) -> list[Status]:
@@ -41,7 +59,7 @@ def is_gateway(status: Status) -> bool:
 def of_datacenter(status: Status) -> Iterator[Finding]:
     here = status.datacenter or f"replica {status.id}"
     troubles = [*silence(here, status.nodes), *orphans(here, status.nodes), *mixture(here, status.nodes)]
-    troubles += spread(here, status.nodes)
+    troubles += [*spread(here, status.nodes), *strangers(here, status)]
     yield from troubles
     if not troubles and max(len(status.nodes), len(status.addresses)) > 1:
         shares = ", ".join(f"{plural(node.shards, 'shard')} at {node.url}{role(node)}" for node in status.nodes)
@@ -101,4 +119,17 @@ def spread(here: str, nodes: list[SessionReport]) -> Iterator[Finding]:
             f"the shards of {here} are spread unevenly ({said})",
             "A node that was just started gets its share one shard after the other, in less than a minute: ask again. "
             "If it stays, the nodes do not reach each other at these addresses (node.advertise_url): see their logs.",
+        )
+
+
+def strangers(here: str, status: Status) -> Iterator[Finding]:
+    """Nodes that the other datacenters do not look for. Processes of one node are at addresses of their own."""
+    listed = ",".join(status.addresses)
+    unknown = [node.url for node in status.nodes if not is_one_of(node.url, listed)]
+    if unknown and len(unknown) < len(status.nodes):
+        wanted = ",".join([*status.addresses, *unknown])
+        yield warning(
+            f"{here} has a node at {', '.join(unknown)}, which is none of the member's addresses: if it becomes the "
+            "gateway, other datacenters do not find it",
+            f"`epoxy members move {status.id} {wanted}` names all of them.",
         )

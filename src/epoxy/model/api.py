@@ -259,7 +259,8 @@ class DiskUsage(Struct, frozen=True, kw_only=True):
 
 class SessionReport(Struct, frozen=True, kw_only=True):
     """A node of a datacenter that has several, by the table in their database. `gateway`: it speaks with other
-    datacenters. `lease_ms`: what was left of its lease when the table was read; negative: it is silent."""
+    datacenters. `lease_ms`: what is left of its lease, by the table as it was read last; negative: it is silent. A node
+    that is silent itself by what it says does not reach the database."""
 
     session: Count
     url: str

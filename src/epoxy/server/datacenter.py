@@ -306,7 +306,7 @@ class DatacenterSession:
         await done.wait()
 
     def _sessions(self) -> list[SessionReport]:
-        table = self.ownership.table
+        table, age_ms = self.ownership.table, self.ownership.table_age_ms
         shards = Counter(table.owners)
         return [
             SessionReport(
@@ -315,7 +315,7 @@ class DatacenterSession:
                 version=row.version,
                 shards=shards[row.id],
                 gateway=table.owners[SYSTEM_SHARD] == row.id,
-                lease_ms=row.left_ms,
+                lease_ms=round(row.left_ms - age_ms, 1),
             )
             for row in table.sessions
         ]

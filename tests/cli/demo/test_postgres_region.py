@@ -60,6 +60,17 @@ def test_a_power_cut_ends_all_nodes_and_then_their_database(shared: DemoCluster,
     )
 
 
+def test_a_database_that_ended_by_itself_is_started_again_with_its_region(
+    shared: DemoCluster, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresRegion, "wait_until", lambda *_: None)
+    monkeypatch.setattr(shared, "_cut_own_side", lambda _: None)
+    monkeypatch.setattr(shared, "_until_in_touch", lambda: None)
+    told = shared.perform(DemoOrder(verb="revive", region="eu-west-1"))
+    assert told.lines[0].startswith("eu-west-1 is back with the data it had")
+    assert actor.done == [f"start {shared.plan.port_base + 18}"], "its nodes run"
+
+
 def test_nodes_stop_before_the_database_that_they_need(shared: DemoCluster, actor: Actor) -> None:
     shared.nodes[0].stop()
     assert sorted(actor.done[:2]) == ["stop us-east-1 1", "stop us-east-1 2"]

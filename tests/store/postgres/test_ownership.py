@@ -312,3 +312,16 @@ def test_a_node_that_was_stopped_asks_no_more() -> None:
     node.fate = lambda statement: pytest.fail(f"asked for {statement.name}")
     datacenter.run(2_000)
     assert node.ended is None
+
+
+def test_the_age_of_the_table_grows_while_the_database_is_away() -> None:
+    datacenter = Datacenter()
+    node = datacenter.node()
+    datacenter.run(3 * TICK_MS)
+    assert node.ownership.table_age_ms <= LEASE_MS / 5 + 1, "a session looks as often as it renews its lease"
+    node.is_away = True
+    datacenter.run(5_000)
+    assert node.ownership.table_age_ms >= 5_000
+    node.is_away = False
+    datacenter.run(3 * TICK_MS)
+    assert node.ownership.table_age_ms <= LEASE_MS / 5 + 1

@@ -187,7 +187,7 @@ class DemoCluster:
         node = self._ordered(order)
         if any(each.paused and each.running for each in node.nodes):
             return self._resume(order)
-        if all(each.running for each in node.nodes):
+        if node.is_whole:
             raise InvalidRequest(f"{node.place} is running (pid {node.pid})")
         self._start(node)
         self._cut_own_side(self._region(order.region))

@@ -83,6 +83,10 @@ class PostgresRegion(RegionNode):
         return any(node.up for node in self._nodes)
 
     @property
+    def is_whole(self) -> bool:
+        return self.database.running and all(node.running for node in self._nodes)
+
+    @property
     def pid(self) -> int | None:
         """Of the first of its nodes that runs."""
         return next((node.pid for node in self._nodes if node.running), None)

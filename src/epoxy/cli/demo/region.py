@@ -104,6 +104,11 @@ class RegionNode(ClusterNode):
             "config": str(self.config.absolute()),
         }
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it runs."""
+        return self.running
+
     def open_database(self) -> bool:
         """Start what the region keeps its rows in. False: there is none but the node's own disk."""
         return False

@@ -111,6 +111,11 @@ class Ownership:
         self._must_look = True
         self._act()
 
+    @property
+    def table_age_ms(self) -> float:
+        """Since the database showed the table last."""
+        return self._clock.now_ms() - self._looked_ms
+
     def owner_of(self, shard: int) -> SessionRow | None:
         owner = self.table.owners[shard]
         return next((row for row in self.table.sessions if row.id == owner), None)

@@ -93,9 +93,14 @@ async def examine(connection: Any, cluster: str, replica: int) -> None:
         raise StoreRefused(f"the tables have format {meta['format']}, and this version of Epoxy knows {FORMAT}")
     if meta["cluster"] != cluster or int(meta["replica"]) != replica:
         raise StoreRefused(
-            f"the tables are those of replica {meta['replica']} of cluster {meta['cluster']}, "
-            f"and not of replica {replica} of cluster {cluster}: give each replica a database or a schema of its own"
+            f"the tables are those of {named(int(meta['replica']), meta['cluster'])}, and not of "
+            f"{named(replica, cluster)}: give each replica a database or a schema of its own"
         )
+
+
+def named(replica: int, cluster: str) -> str:
+    """Only a cluster that was made from a backup has an id."""
+    return f"replica {replica} of cluster {cluster}" if cluster else f"replica {replica}"
 
 
 def refuse_server(found: Any) -> None:
