@@ -13,11 +13,13 @@ from epoxy.model.sessions import session_key
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
 from epoxy.model.transactions import Put, Txn, TxnOutcome
 from epoxy.model.writes import Committed, Consistency, Outcome, ReadAnswer, ReadResult, Refused, Source, Write
-from epoxy.node.datacenter_node import QUIESCE_LOOKS, QUIESCE_MS, DatacenterNode
+from epoxy.node.datacenter_node import NOT_LOADED, QUIESCE_LOOKS, QUIESCE_MS, DatacenterNode
 from epoxy.node.keys.replica import NOT_OWNED
+from epoxy.node.service import READ_LATE
+from epoxy.runtime.admission import GRAIN_MS
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import Disk, HandClock
-from tests.node.service_bench import HandLinks, settings_of
+from tests.node.service_bench import TIMEOUT_MS, HandLinks, settings_of
 from tests.protocol.keys.harness import A, B, FixedDice, prop
 
 pytestmark = pytest.mark.pure("its store loads ahead, which is a class that inherits from a store")
@@ -114,6 +116,39 @@ def test_a_write_of_an_own_key_waits_for_its_rows_and_runs_here() -> None:
     (outcome,) = here.outcomes
     assert isinstance(outcome, Committed)
     assert here.routes.passed_on == []
+
+
+def test_the_time_limit_of_a_client_counts_while_rows_are_loaded() -> None:
+    """The database may be away for long. Without a quorum a write that waits for rows has not begun."""
+    here = Shared(n=3)
+    here.node.quorum.is_lost = True
+    here.store.near = False
+    here.write(MINE)
+    here.node.read(MINE, Consistency.OPTIMISTIC, here.reads.append)
+    here.clock.advance(TIMEOUT_MS + 2 * GRAIN_MS)
+    assert (here.outcomes, here.reads) == ([NOT_LOADED], [READ_LATE])
+    here.store.near = True
+    for loaded in here.store.loads:
+        loaded()
+    here.disk.sync()
+    assert (here.outcomes, here.reads) == ([NOT_LOADED], [READ_LATE]), "each is answered once"
+    assert list(here.node.driver.busy_keys()) == [], "and nothing of them begins late"
+
+
+def test_reads_that_wait_for_rows_are_bounded() -> None:
+    here = Shared()
+    here.store.near = False
+    for _ in range(101):
+        here.node.read(MINE, Consistency.OPTIMISTIC, here.reads.append)
+    assert here.reads == [Refused(reason="100 requests wait for rows of the database already")]
+    here.store.near = True
+    for loaded in here.store.loads:
+        loaded()
+    assert len(here.reads) == 101
+    here.reads.clear()
+    here.store.near = False
+    here.node.read(MINE, Consistency.OPTIMISTIC, here.reads.append)
+    assert here.reads == [], "there is room again"
 
 
 def test_what_belongs_to_another_node_is_passed_on_and_its_answer_told() -> None:

@@ -8,6 +8,7 @@ which runs at the gateway alone.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 from zlib import crc32
 
 from epoxy.model.marks import is_owned
@@ -21,16 +22,21 @@ from epoxy.model.writes import (
     ConsensusFailed,
     Consistency,
     Outcome,
+    ReadAnswer,
     ReadFailed,
     ReadResult,
     Refused,
     Write,
 )
 from epoxy.node.process.config import Settings
-from epoxy.node.service import Heard, Node, Written
+from epoxy.node.service import READ_LATE, WRITE_LATE, Heard, Node, Written
 from epoxy.node.timing import Links
 from epoxy.ports import Clock, Dice, MemberTransport, OwnerRoutes, Store
-from epoxy.runtime.admission import Caller
+from epoxy.runtime.admission import Admission, Caller, Ticket
+
+T = TypeVar("T", Outcome, ReadAnswer)
+
+NOT_LOADED = Refused(reason="the database did not answer in time; the write was dropped")
 
 QUIESCE_MS = 10.0
 """Between two looks at the writes of a shard that is to be handed over."""
@@ -56,6 +62,12 @@ class DatacenterNode(Node):
         self.orders = self.is_gateway = routes.is_gateway
         self.counter = b"-%08x" % crc32(settings.node.advertise_url.encode())
         super().__init__(settings, store, links, clock, dice, alarm, member_rpc)
+        timeout_ms, limits = float(settings.limits.request_timeout_ms), settings.limits
+        self._loading_writes: Admission[Outcome] = Admission(
+            clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, NOT_LOADED
+        )
+        self._loading_reads: Admission[ReadAnswer] = Admission(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
+        self._admission = (*self._admission, self._loading_writes, self._loading_reads)
         self.driver.routes = routes
         self.replica.owns = self._owns
         self._ending: set[int] = set()
@@ -73,7 +85,7 @@ class DatacenterNode(Node):
             if self.ready and not self.quorum.is_lost:
                 super().write(write, answered, caller)
             else:
-                self._when_near(write.key, partial(self._write_here, write, answered, caller))
+                self._when_near(write.key, partial(self._write_here, write), self._loading_writes, answered, caller)
         else:
             ticket = self._admit_write(write, answered, caller)
             if ticket is not None:
@@ -87,7 +99,7 @@ class DatacenterNode(Node):
 
     def read(self, key: bytes, consistency: Consistency, answered: Heard, caller: Caller | None = None) -> None:
         if self.routes.is_mine(key):
-            self._when_near(key, partial(self._read_here, key, consistency, answered, caller))
+            self._when_near(key, partial(self._read_here, key, consistency), self._loading_reads, answered, caller)
         elif not self.reads_here:
             answered(ReadFailed(reason=self.lifecycle.reason))
         elif self._reads.count >= self._reads.limit:
@@ -99,8 +111,31 @@ class DatacenterNode(Node):
     def _read_here(self, key: bytes, consistency: Consistency, answered: Heard, caller: Caller | None) -> None:
         super().read(key, consistency, answered, caller)
 
-    def _when_near(self, key: bytes, then: Callable[[], None]) -> None:
-        self._store.load(self.replica.keyspace.rows_of(key), then)
+    def _when_near(
+        self,
+        key: bytes,
+        then: Callable[[Callable[[T], None], Caller | None], None],
+        loading: Admission[T],
+        answered: Callable[[T], None],
+        caller: Caller | None,
+    ) -> None:
+        """The time limit of a client begins before the load: its database may be away for long."""
+        rows = self.replica.keyspace.rows_of(key)
+        if self._store.is_near(rows):
+            then(answered, caller)
+        elif loading.count >= loading.limit:
+            loading.refused += 1
+            answered(Refused(reason=f"{loading.limit} requests wait for rows of the database already"))
+        else:
+            ticket = loading.begin(answered, caller)
+            ticket.wait()
+            self._store.load(rows, partial(self._loaded, ticket, partial(then, ticket, caller), loading.late))
+
+    def _loaded(self, ticket: Ticket[T], then: Callable[[], None], late: T) -> None:
+        if ticket.begin():
+            then()
+        else:
+            ticket(late)
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None], caller: Caller | None = None) -> None:
         if self.is_gateway:
