@@ -241,6 +241,25 @@ async def test_an_answer_with_a_warning_is_none(place: Place) -> None:
 
 
 @played
+async def test_an_answer_that_is_not_understood_is_unknown_and_told_once(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A caller that is not called back waits for ever: the store sends no batch beside one that is under way."""
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        await committed(database, logged(session, 1))
+        await hand.execute("ALTER TABLE replica RENAME TO away")
+        await hand.execute("CREATE TABLE replica (LIKE away)")
+        for _ in range(3):
+            assert await ask(database.commit, logged(session, 2)) == UNKNOWN
+        assert len([each for each in caplog.records if "not understood" in each.message]) == 1
+        await hand.execute("DROP TABLE replica")
+        await hand.execute("ALTER TABLE away RENAME TO replica")
+        assert (await committed(database, logged(session, 2))).sequence == 2
+        assert await everything(database) == applied(2)
+
+
+@played
 async def test_callers_that_wait_are_bounded(place: Place) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database_connection, "MAX_WAITING", 2)

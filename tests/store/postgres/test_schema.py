@@ -10,7 +10,7 @@ from epoxy.store.postgres.asyncpg_database import open_database
 from epoxy.store.postgres.database import GroupCommit, Verdict
 from epoxy.store.postgres.schema import refuse_server, schema_name
 from epoxy.testing.postgres_server import PostgresServer
-from tests.store.postgres.playing import Place, ask, by_hand, everything, open_session, opened, played
+from tests.store.postgres.playing import Place, ask, by_hand, committed, everything, open_session, opened, played
 
 SERVER = {"version": 180000, "is_standby": False, "synchronous_commit": "on"}
 
@@ -56,6 +56,25 @@ async def test_a_newer_format_is_refused_and_left_as_it_is(place: Place) -> None
             async with opened(place):
                 raise AssertionError("it opened")
         assert await hand.fetchval("SELECT value FROM meta WHERE name = 'format'") == "2"
+
+
+@played
+async def test_tables_whose_owner_was_deleted_are_refused_until_it_is_back(place: Place) -> None:
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        await hand.execute("CREATE TABLE kept AS SELECT * FROM meta")
+        await hand.execute("DELETE FROM meta WHERE name <> 'format'")
+        await hand.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'epoxy%'"
+        )
+        batch = GroupCommit(session, 1, 0, [(b"k", b"v", 1)])
+        assert (await ask(database.commit, batch)).verdict is Verdict.UNKNOWN
+        with pytest.raises(StoreRefused, match="do not say whose they are"):
+            async with opened(place):
+                raise AssertionError("it opened")
+        await hand.execute("DELETE FROM meta")
+        await hand.execute("INSERT INTO meta SELECT * FROM kept")
+        assert (await committed(database, batch)).verdict is Verdict.DONE
 
 
 @played

@@ -150,6 +150,12 @@ class DatabaseConnection:
             raise self._told(StoreUnavailable(f"the database failed: {described(error)}")) from error
         except StoreError as error:
             raise self._told(error) from None
+        except Exception as error:
+            # An answer that is not understood. The caller waits for one, and may have nothing else that wakes it up.
+            self._drop()
+            if not self._trouble:
+                log.exception("an answer of the database is not understood (%s)", self._role)
+            raise self._told(StoreUnavailable(f"the database failed: {error!r}")) from error
         except asyncio.CancelledError:
             self._drop()
             raise

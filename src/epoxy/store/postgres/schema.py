@@ -63,6 +63,7 @@ SELECT pg_is_in_recovery() AS is_standby, current_setting('synchronous_commit') 
        current_setting('server_version_num')::integer AS version, to_regclass('meta') IS NOT NULL AS has_tables
 """
 META = "SELECT name, value FROM meta WHERE name IN ('format', 'cluster', 'replica')"
+META_ROWS = 3
 
 
 def schema_name(name: str) -> str:
@@ -89,6 +90,8 @@ async def examine(connection: Any, cluster: str, replica: int) -> None:
     if not found["has_tables"]:
         raise StoreRefused("the database has no tables of this replica: it is not the one that they were made in")
     meta = dict(await connection.fetch(META))
+    if len(meta) < META_ROWS:
+        raise StoreRefused("the tables do not say whose they are: rows of the table meta are missing")
     if int(meta["format"]) != FORMAT:
         raise StoreRefused(f"the tables have format {meta['format']}, and this version of Epoxy knows {FORMAT}")
     if meta["cluster"] != cluster or int(meta["replica"]) != replica:
