@@ -1,6 +1,7 @@
 """Connections between peers that were switched to frames: who is heard on them, and what no recording is good for."""
 
 import asyncio
+import sys
 
 import pytest
 from hypothesis import given
@@ -278,6 +279,19 @@ def test_who_has_no_part_in_an_epoch_is_refused_frame_by_frame() -> None:
         assert replica.asked == [accept(1), accept(1)]
 
     with_server(endpoint(replica, admits=lambda _, epoch: epoch == 1), test)
+
+
+def test_many_frames_that_are_refused_at_once_are_answered_one_after_the_other() -> None:
+    """A node that stood still finds hundreds in its socket. Each answer called for the next one, a call deeper."""
+    count = 2 * sys.getrecursionlimit()
+
+    async def test(opened: RunningServer) -> None:
+        caller = await switched(opened)
+        refused = [caller.sealed(frame(accept(2)), epoch=2) for _ in range(count)]
+        caller.client.send(b"".join(refused))
+        assert {(await caller.answer()).status for _ in range(count)} == {401}
+
+    with_server(endpoint(Replica(), admits=lambda _, epoch: epoch == 1), test)
 
 
 def test_a_frame_that_names_others_is_refused() -> None:

@@ -215,7 +215,7 @@ class FrameServer(asyncio.Protocol):
         self._waiting: deque[bytes] = deque()
         self._exchanges: deque[FrameExchange] = deque()
         self._transport: asyncio.Transport | None = None
-        self._write_paused = self._paused = self._draining = False
+        self._write_paused = self._paused = self._draining = self._is_serving = False
         self._read_deadline = self._write_deadline = math.inf
 
     def begin(self, transport: asyncio.Transport, already: bytes) -> None:
@@ -305,7 +305,28 @@ class FrameServer(asyncio.Protocol):
         self._read_deadline = self._connections.now + timeout_s
 
     def _serve(self) -> None:
-        """Handle frames that wait, within the limits; then read on or pause, or close when draining."""
+        """Handle frames that wait, within the limits; then read on or pause, or close when draining. An answer that
+        comes at once calls this again: the loop goes on, instead of one that is a call deeper for each frame."""
+        if self._is_serving:
+            return
+        self._is_serving = True
+        try:
+            self._serve_waiting()
+        finally:
+            self._is_serving = False
+        transport = self._transport
+        if transport is None:
+            return
+        if self._draining and not self._exchanges:
+            transport.close()
+        elif self._paused != bool(self._waiting):
+            self._paused = not self._paused
+            if self._paused:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    def _serve_waiting(self) -> None:
         while self._waiting and not self._is_full:
             frame = self._waiting.popleft()
             try:
@@ -318,17 +339,6 @@ class FrameServer(asyncio.Protocol):
             exchange = FrameExchange(self, header, position, self._session.start, body, len(frame))
             self._exchanges.append(exchange)
             self._handle(exchange)
-        transport = self._transport
-        if transport is None:
-            return
-        if self._draining and not self._exchanges:
-            transport.close()
-        elif self._paused != bool(self._waiting):
-            self._paused = not self._paused
-            if self._paused:
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
 
     @property
     def _is_full(self) -> bool:
