@@ -36,6 +36,7 @@ from epoxy.ports import Clock, Dice, Store, Timer
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
+from epoxy.server.member_url import is_found
 from epoxy.server.storage import Storage
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
@@ -178,11 +179,18 @@ class DatacenterSession:
         self.ownership.quiesce = self._quiesce
         self.ownership.changed = self._table_changed
         self.ownership.fenced = self._fenced
+        self.ownership.takes_system = self._may_be_gateway
         self.links.start()
         self.ownership.start()
 
     def _fenced(self, reason: str) -> NoReturn:
         begin_anew(reason)
+
+    def _may_be_gateway(self) -> bool:
+        """A node whose address the other members do not have would be refused by them, and its datacenter have no
+        gateway meanwhile; it serves shards of keys."""
+        node = self._served.node
+        return is_found(self._settings, node.replica.config if node is not None else self._settings.first_config())
 
     def _open_store(self, session: int, replica: int) -> None:
         sequence, position = self._database.position()
@@ -268,6 +276,9 @@ class DatacenterSession:
         links = self._gateway_links = GatewayLinks(self.ownership, self.links, self._clock)
         node = DatacenterNode(settings, self.store, links, clock, dice, alarm, None, self.key_routes)
         self._adopt(node)
+        if not self._may_be_gateway():
+            facts = {"url": settings.node.advertise_url, "detail": "cluster.members does not have its address"}
+            LOGGER.warning("this node cannot become the gateway", extra=facts)
         node.feed.on_change(self._tell_news)
         return node
 

@@ -33,11 +33,19 @@ async def check_member_url(settings: Settings, config: ClusterConfig, identity: 
     A cluster of one member is let through, because there is no other that it could vote with.
     """
     here, info = settings.node.advertise_url, config.info(settings.node.id)
-    if info is None or not info.url or is_one_of(here, info.url) or len(config.replica_ids) == 1:
+    if info is None or is_found(settings, config):
         return
     others = [other for other in config.replicas if other.id != info.id]
     if not await has_moved(info.id, here, identity, config.epoch, others, read):
         raise ConfigError(refusal(info.id, here, info.url, is_first=config.epoch == 1))
+
+
+def is_found(settings: Settings, config: ClusterConfig) -> bool:
+    """Whether the other members look for their peer at this node, if there are others."""
+    info = config.info(settings.node.id)
+    if info is None or not info.url or len(config.replica_ids) == 1:
+        return True
+    return is_one_of(settings.node.advertise_url, info.url)
 
 
 async def has_moved(

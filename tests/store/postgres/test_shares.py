@@ -156,3 +156,12 @@ def test_the_heir_of_a_session_that_leaves_has_the_fewest() -> None:
     assert heir(table_of({1: ASLEEP_MS, 2: AWAKE_MS, 3: AWAKE_MS}, owners), 1, LEASE_MS) == 3
     assert heir(table_of({1: ASLEEP_MS, 2: AWAKE_MS, 3: ASLEEP_MS}, owners), 1, LEASE_MS) == 2
     assert heir(table_of({1: AWAKE_MS, 2: DEAD_MS}, owners), 1, LEASE_MS) == 0
+
+
+def test_a_session_that_other_members_do_not_find_takes_no_system_shard() -> None:
+    owners = [0, *[1] * KEY_SHARDS]
+    table = table_of({1: AWAKE_MS}, owners)
+    assert next_step(table, 1, LEASE_MS, fences=True).take == [SYSTEM_SHARD]
+    assert next_step(table, 1, LEASE_MS, fences=True, takes_system=False) == NextStep()
+    table = table_of({1: AWAKE_MS}, [0] * (KEY_SHARDS + 1))
+    assert len(next_step(table, 1, LEASE_MS, fences=True, takes_system=False).take) == KEY_SHARDS

@@ -58,6 +58,8 @@ class Ownership:
         self.quiesce: Callable[[int, Callable[[bool], None]], None] = _rested
         self.farewell: Callable[[Callable[[], None]], None] = _called
         self.fenced: Callable[[str], None] = _nothing
+        self.takes_system: Callable[[], bool] = _always
+        """Whether this node may become the gateway: peers must find it."""
         self._database = database
         self._clock = clock
         self._url = url
@@ -215,7 +217,8 @@ class Ownership:
         """Take shards that have no owner, or hand one over."""
         since_ms = self._steady_since_ms
         fences = since_ms is not None and self._looked_ms - since_ms >= STEADY * self._lease_ms
-        step = next_step(self.table, self.session, self._lease_ms, fences=fences)
+        may = self.takes_system()
+        step = next_step(self.table, self.session, self._lease_ms, fences=fences, takes_system=may)
         if step.take:
             self._asking = True
             self._database.take(self.session, step.take, step.dead, self._took)
@@ -291,6 +294,10 @@ def _shape(table: ShardTable) -> object:
 
 def _nothing(*_: object) -> None:
     """Nothing listens yet."""
+
+
+def _always() -> bool:
+    return True
 
 
 def _at_once(_: object, then: Callable[[], None]) -> None:

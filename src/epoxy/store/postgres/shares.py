@@ -31,10 +31,11 @@ class NextStep(Struct, frozen=True):
     give: ShardMove | None = None
 
 
-def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool) -> NextStep:
+def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool, takes_system: bool = True) -> NextStep:
     """What this session does for an even spread: it takes its part of the shards without an owner; when there are none
     it hands over one of those that it has too many of. The system shard is taken if it has no owner, and stays
-    otherwise. `fences`: whether a session whose lease is over may be fenced."""
+    otherwise. `fences`: whether a session whose lease is over may be fenced. `takes_system`: whether this session may
+    own the system shard."""
     dead = {row.id for row in table.sessions if fences and row.left_ms <= 0 and row.id != session}
     alive = {row.id for row in table.sessions} - dead
     free = [shard for shard in ALL_SHARDS if table.owners[shard] not in alive]
@@ -42,7 +43,7 @@ def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool)
     spread = {each: len(key_shards(table, each)) for each in awake(table, lease_ms, session) - dead}
     surplus, shortage = differences(spread, len(keys))
     take = [shard for shard, taker in zip(keys, shortage, strict=False) if taker == session]
-    if SYSTEM_SHARD in free:
+    if SYSTEM_SHARD in free and takes_system:
         take.insert(0, SYSTEM_SHARD)
     if keys or take:
         return NextStep(dead=sorted(dead) if take else (), take=take)
