@@ -154,6 +154,11 @@ bank: setup ## transfers between accounts in 3, 5 and 7 regions, and counters ha
 actors-campaign: setup ## 10,000 changes of actors in three regions under kills, pauses and cuts, judged; away times; 10 minutes
 	$(BIN)/python -m tests.actor_campaign $(CAMPAIGN)
 
+# CAMPAIGN as above; a look: make datacenter-campaign CAMPAIGN='--datacenters 1 --minutes 1'
+.PHONY: datacenter-campaign
+datacenter-campaign: setup ## 3 datacenters of 2 nodes on PostgreSQL under kills, pauses, stops and promotions, judged; 12 minutes
+	$(BIN)/python -m tests.datacenter_campaign $(CAMPAIGN)
+
 # The same tests, in .venv, with the compiled package in front of the sources. What is marked `pure` says why it stays out.
 FAST_SITE = $(shell $(FAST_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 .PHONY: test-compiled

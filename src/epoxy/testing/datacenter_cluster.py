@@ -23,16 +23,19 @@ MAX_NODES = 8
 LEASE_MS = 2000.0
 """The shortest that leaves a busy machine five renewals of 400 ms."""
 
+REFUSED = '"event":"a store is refused"'
+LONGEST_COMPLAINT = 4000
+
 LOOK_S = 0.05
 """Between two looks at a database with psql, which takes half as long."""
 
 
 class DatacenterProcess(ClusterNode):
-    """One node of a datacenter. `datacenter` is its replica's; its own name has a letter more."""
+    """One node of a datacenter. `datacenter` is its replica's; its own name has a number more."""
 
-    def __init__(self, *, node_id: int, datacenter: str, letter: str, folder: Path, http: int, resp: int) -> None:
+    def __init__(self, *, node_id: int, datacenter: str, number: int, folder: Path, http: int, resp: int) -> None:
         super().__init__(node_id=node_id, datacenter=datacenter, folder=folder, http=http, resp=resp)
-        self.name = f"{datacenter}-{letter}"
+        self.name = f"{datacenter}-{number}"
         self.config = folder / f"{self.name}.toml"
         self.log = folder / f"{self.name}.log"
         self.data_dir = folder / self.name
@@ -49,6 +52,7 @@ class Datacenter:
         self.database = PostgresServer()
         self.standby: PostgresServer | None = None
         self.dsn = ""
+        self._made = 0
         self.nodes: list[DatacenterProcess] = []
         self.urls: list[str] = []
         """That the other members have of this one. A node that comes later is not among them."""
@@ -60,9 +64,9 @@ class Datacenter:
 
     def _new_node(self) -> DatacenterProcess:
         http, resp = free_ports(2)
-        letter = "abcdefghijklmnopqrstuvwxyz"[len(self.nodes)]
+        self._made += 1
         return DatacenterProcess(
-            node_id=self.replica, datacenter=self.name, letter=letter, folder=self.folder, http=http, resp=resp
+            node_id=self.replica, datacenter=self.name, number=self._made, folder=self.folder, http=http, resp=resp
         )
 
     def start_database(self, *, standby: bool) -> None:
@@ -147,6 +151,8 @@ class DatacenterCluster:
         self.folder = folder
         self.datacenters = datacenters
         self._settings = settings
+        self.gone: list[DatacenterProcess] = []
+        """Nodes that left for good."""
 
     @property
     def nodes(self) -> list[DatacenterProcess]:
@@ -206,6 +212,12 @@ class DatacenterCluster:
             if node.running:
                 node.wait_until(lambda status: status.ready and alive <= reached(status), "in touch with its peers")
 
+    def complaints(self) -> list[str]:
+        """Lines of the nodes' logs that are errors: each is a bug. Words of other members that refuse a gateway which
+        was paused until another one took over are none."""
+        found = [(node.name, line) for node in (*self.nodes, *self.gone) for line in errors_in(node.log)]
+        return [f"{name}: {line[:LONGEST_COMPLAINT]}" for name, line in found]
+
     def close(self) -> None:
         for datacenter in self.datacenters:
             datacenter.close()
@@ -238,6 +250,16 @@ def datacenters(
             datacenter.start_database(standby=standby)
         made.start()
         yield made
+
+
+def errors_in(log: Path) -> list[str]:
+    lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
+    return [line for line in lines if is_error(line) and REFUSED not in line]
+
+
+def is_error(line: str) -> bool:
+    """Lines that are no JSON are those of an interpreter that ends with an exception."""
+    return '"level":"error"' in line or '"level":"critical"' in line or not line.startswith("{")
 
 
 def write_secret(path: Path) -> None:
