@@ -193,3 +193,22 @@ def test_a_demo_with_tokens_asks_for_one(browser: Any, tmp_path: Path) -> None:
             tab.page.get_by_role("button", name="Race", exact=True).click()
             tab.wait_text("in the whole world and for ever.")
             wait_measured(tab, *world.regions[:2], least=0.01, most=5_000.0)
+
+
+def test_pages_of_every_node_of_a_region_kill_and_revive_single_nodes(browser: Any) -> None:
+    with running("--no-wan", "--store", "postgres", "--nodes", "2", "--port-base", str(draw_port_base())) as demo:
+        world = DemoWorld(demo)
+        first, second = demo.regions[0]["nodes"]
+        served = first if second["gateway"] else second
+        demo.regions[0]["http"] = served["http"]
+        there = world.regions[1]
+        with opened(browser, world) as tab:
+            tab.wait(f"{card(there)}.includes('node 1') && {card(there)}.includes(', gateway')")
+            tab.page.get_by_role("button", name=f"Kill node 1 of {there}").click()
+            tab.wait_text(f"node 1 of {there} is dead: SIGKILL")
+            tab.wait(f"{card(there)}.includes('node 2, gateway: 257 shards')")
+            assert [node["condition"] for node in demo.ps()[there]["nodes"]] == ["down", "up"]
+            assert tab.axe() == []
+            tab.page.get_by_role("button", name=f"Revive node 1 of {there}").click()
+            tab.wait_text(f"node 1 of {there} is back")
+            assert tab.complaints == []

@@ -19,6 +19,21 @@ function measuredTrips(measured) {
   return trips;
 }
 
+// Of a region that has several: each is killed and revived by itself.
+function Nodes({ region, busy, give }) {
+  const name = region.region;
+  return html`<ul class="demo-nodes">${region.nodes.map((node) => {
+    const isRunning = node.condition !== "down";
+    const [verb, words, label] = node.condition === "paused" ? ["resume", "resuming", "Resume"] : isRunning ? ["kill", "killing", "Kill"] : ["revive", "starting", "Revive"];
+    return html`<li key=${node.node}>
+      <${Badge} kind=${KINDS[node.condition] ?? "info"}>${node.condition}<//>
+      <span>node ${node.node}${node.gateway ? ", gateway" : ""}${node.shards === null ? "" : `: ${node.shards} shards`}</span>
+      ${isRunning ? html`<span class="muted">process ${node.pid}, <a href=${`${node.http}/ui#/world`}>its console</a></span>` : null}
+      <${Button} kind=${verb === "kill" ? "quiet" : "primary"} disabled=${Boolean(busy)} onClick=${() => give({ verb, region: name, node: String(node.node) }, `${words} node ${node.node} of ${name}`)} aria-label=${`${label} node ${node.node} of ${name}`}>${label}<//>
+    </li>`;
+  })}</ul>`;
+}
+
 function Region({ region, links, busy, give, onRemove }) {
   const name = region.region;
   const order = (verb, words) => () => give({ verb, region: name }, `${words} ${name}`);
@@ -26,7 +41,8 @@ function Region({ region, links, busy, give, onRemove }) {
   const isPaused = region.condition === "paused";
   const isTouched = links.some((link) => link.between.includes(name) && (link.cut || link.added_ms));
   return html`<${Card} title=${name}>
-    <p><${Badge} kind=${KINDS[region.condition] ?? "info"}>${region.condition}<//> <span class="muted">${isRunning ? html`process ${region.pid}, <a href=${`${region.http}/ui#/world`}>its console</a>` : "no process"}</span></p>
+    <p><${Badge} kind=${KINDS[region.condition] ?? "info"}>${region.condition}<//> <span class="muted">${region.nodes.length > 1 ? null : isRunning ? html`process ${region.pid}, <a href=${`${region.http}/ui#/world`}>its console</a>` : "no process"}</span></p>
+    ${region.nodes.length > 1 ? html`<${Nodes} region=${region} busy=${busy} give=${give} />` : null}
     <p>A client of it ${region.can}.</p>
     <div class="actions">
       ${isRunning
