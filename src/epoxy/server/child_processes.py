@@ -90,8 +90,6 @@ class ChildProcesses:
 
     def kill(self) -> None:
         self._over.set()
-        for task in self._tasks:
-            task.cancel()
         for process in self._processes.values():
             process.kill()
 

@@ -301,6 +301,7 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("node", "id", ["0", "-1", "4294967296", "1.5", '"1"', "true", "[1]"]),
         ("node", "datacenter", ['""', '" "', "7"]),
         ("node", "data_dir", ['""', "7"]),
+        ("node", "processes", ["0", "65", '"2"', "1.5"]),
         ("node", "http", ["7800", '"7800"', '":7800"', '"a:65536"', '"a:-1"', '"a:²"', '"a:"', '"[]:1"']),
         ("node", "peers", ['""', "7802"]),
         ("node", "admin", ["false", '"x"']),

@@ -1,5 +1,7 @@
 """Rotten rows: what leaves meanwhile, what is repaired from others, and what ends the node."""
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
@@ -75,6 +77,19 @@ def test_a_rotten_value_is_neither_served_nor_voted_on_and_then_repaired() -> No
         ("info", "a committed value of user/ada", "repaired"),
     ]
     assert isinstance(first.write(b"v3"), Committed)
+
+
+def test_rows_are_mended_when_all_of_them_may_be_written_here() -> None:
+    cluster, first = written()
+    waiting: list[Callable[[], None]] = []
+    first.repairs.first = waiting.append
+    first.rot(value_row(1))
+    assert isinstance(asked(first, Read(key=KEY, epoch=1)), Failed)
+    cluster.clock.advance(10 * AGAIN_MS)
+    assert (len(waiting), first.repairs.repaired) == (1, 0)
+    waiting[0]()
+    cluster.clock.advance(0)
+    assert first.repairs.repaired == 1
 
 
 def test_clients_get_a_definite_refusal_or_the_value_of_the_others() -> None:

@@ -247,6 +247,32 @@ def test_commits_go_on_during_a_checkpoint() -> None:
     bench.store.close()
 
 
+def test_a_batch_of_commits_from_elsewhere_is_as_if_they_were_made_here() -> None:
+    """Rows, stamps in their order, what is counted, and what a crash leaves."""
+    here, there = EmbeddedBench(), EmbeddedBench()
+    for value in (b"1", b"2"):
+        here.store.put({b"k": value}, (b"log", b"s", value))
+    stamped = [[(b"log", b"s", b"1")], [(b"log", b"s", b"2")]]
+    assert there.store.put_batch({b"k": b"2"}, stamped, counts=True) == 2
+    for bench in (here, there):
+        bench.settle()
+        bench.crash()
+    assert rows(there.store.newest()) == rows(here.store.newest())
+    assert there.store.newest_stamp() == here.store.newest_stamp() == 2
+    position = there.store.position()
+    assert position == here.store.position()
+    there.store.put_batch({b"noted": b"x"}, (), counts=False)
+    there.settle()
+    assert (there.store.position(), there.store.stamped_bytes()) == (position, 0)
+    there.store.put_batch({b"k": None}, [[(b"log", b"", b"three"), (b"log", b"", b"3")]], counts=True)
+    assert there.store.stamped_bytes() == 2 * len(b"log" + bytes(10)) + len(b"three3")
+    there.settle()
+    assert there.store.position() > position
+    assert there.store.durable().get(b"k") is None
+    for bench in (here, there):
+        bench.store.close()
+
+
 def test_a_tree_that_cannot_keep_up_holds_acknowledgements_back() -> None:
     bench, told = EmbeddedBench(log_bytes=TINY), list[int]()
     for number in range(200):

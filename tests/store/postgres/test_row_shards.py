@@ -101,3 +101,15 @@ class NoRows:
         reverse: bool = False,  # noqa: ARG002
     ) -> list[tuple[bytes, bytes]]:
         return []
+
+
+@given(st.lists(KEYS, min_size=1, max_size=5), st.binary(max_size=4))
+def test_rows_of_a_shard_are_within_its_ranges(keys: list[bytes], rest: bytes) -> None:
+    space = Keyspace(REPLICA)
+    found = [row for key in keys for row in space.rows_of(key)]
+    found += [space.value_row(CONFIG_KEY), CHANGELOG + stamp(1, 0), pack((keyspace.LAYOUT, REPLICA, 90)) + rest]
+    for row in found:
+        shard = SHARDS.of(row)
+        assert any(begin <= row < end for begin, end in SHARDS.ranges_of(shard))
+        is_of_keys = any(begin <= row < end for begin, end in SHARDS.ranges_of(1))
+        assert is_of_keys is (shard != SYSTEM_SHARD)

@@ -65,11 +65,11 @@ async def open_client(
 ) -> "DatabaseClient":
     """`asking`: of the event loop. `waiting`: of reads that block. `lost`: the first process has ended."""
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_unix_connection(lambda: ClientConnection(lost, ordered), sock=asking)
+    _, connection = await loop.create_unix_connection(lambda: AskingConnection(lost, ordered), sock=asking)
     return DatabaseClient(connection, BlockingSocket(waiting), loop)
 
 
-class ClientConnection(asyncio.Protocol):
+class AskingConnection(asyncio.Protocol):
     """Questions of the event loop, and their answers in any order."""
 
     def __init__(self, lost: Callable[[], None], ordered: Callable[[Order], None]) -> None:
@@ -117,7 +117,7 @@ class ClientConnection(asyncio.Protocol):
 class DatabaseClient:
     """`Database`, in another process."""
 
-    def __init__(self, connection: ClientConnection, waiting: BlockingSocket, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, connection: AskingConnection, waiting: BlockingSocket, loop: asyncio.AbstractEventLoop) -> None:
         self._connection = connection
         self._waiting = waiting
         self._loop = loop

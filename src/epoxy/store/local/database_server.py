@@ -50,14 +50,14 @@ class DatabaseServer:
     def __init__(self, database: LocalDatabase, lost: Callable[[], None] = lambda: None) -> None:
         self._database = database
         self._lost = lost
-        self._connections: list[ServerConnection] = []
+        self._connections: list[AnsweringConnection] = []
         self._sessions: set[int] = set()
         self._cuts: dict[int, StoreCut] = {}
         self._is_over = False
 
     async def accept(self, connected: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: ServerConnection(self), sock=connected)
+        _, connection = await loop.create_unix_connection(lambda: AnsweringConnection(self), sock=connected)
         self._connections.append(connection)
 
     def order(self, order: Order) -> None:
@@ -77,7 +77,7 @@ class DatabaseServer:
             connection.close()
         self._lost()
 
-    def serve(self, ask: AnyAsk, connection: "ServerConnection") -> None:
+    def serve(self, ask: AnyAsk, connection: "AnsweringConnection") -> None:
         answer = partial(connection.answer, ask.number)
         match ask:
             case OpenAsk():
@@ -115,7 +115,7 @@ class DatabaseServer:
                 cut.read(lambda view: view.range(begin, end, limit=limit, reverse=reverse), answer, failed)
 
 
-class ServerConnection(asyncio.Protocol):
+class AnsweringConnection(asyncio.Protocol):
     def __init__(self, server: DatabaseServer) -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
