@@ -32,6 +32,7 @@ from benchmarks.suite.hot import PLAN as HOT_PLAN
 from benchmarks.suite.hot_claims import cold_part, hot_part
 from benchmarks.suite.makers import PLACES, SYSTEMS, Makers, chosen
 from benchmarks.suite.measure import Plan, named, say
+from benchmarks.suite.processes import take_short_turns
 from benchmarks.suite.results import Results
 from benchmarks.suite.session import COMPARE, FULL, FULL_SCALE, PARTS, QUICK, QUICK_SCALE, Session
 from benchmarks.suite.workloads import EPOXY, WORKLOADS
@@ -73,6 +74,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keys", type=positive(int), help=f"the most keys we hold; default {max(FULL_SCALE.keys):,}")
     made.add_argument(
         "--folder", type=Path, help="where data goes: the disk that is measured (default: a temporary one)"
+    )
+    made.add_argument(
+        "--turns-us",
+        type=positive(int),
+        metavar="US",
+        help="the scheduler's turns of all that is measured, on a machine with other work (Linux 6.12 and newer)",
     )
     made.add_argument("--peers", type=Path, default=Path(".venv-bench"), help="where the other systems are installed")
     made.add_argument("--epoxy-python", type=Path, metavar="PATH", help="the interpreter that runs our nodes")
@@ -184,6 +191,8 @@ def main() -> None:
         print("\n".join(f"{workload.name:26} {workload.title}" for workload in WORKLOADS))
         return
     signal.signal(signal.SIGTERM, ended)
+    if options.turns_us:
+        take_short_turns(int(options.turns_us))
     found, apart, trouble = measured(options)
     if apart:
         print(columns.text(apart))

@@ -42,7 +42,7 @@ DOORS = {
     **{over_http_put(name): (name, "HTTP, versions") for name in OURS},
 }
 
-PLAN = Plan(rounds=6, warm_s=0.5, seconds=2.0)
+PLAN = Plan(rounds=4, warm_s=0.5, seconds=1.5)
 
 
 def workload(name: str, title: str, turns: tuple[Turn, ...], clients: int, contenders: Sequence[str]) -> Workload:

@@ -1,12 +1,14 @@
 """Nodes that share a database: what is held against the embedded store and against plain clients of the database."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.machine import ROOT
 from benchmarks.suite import __main__ as command
-from benchmarks.suite import datacenter, datacenter_claims
+from benchmarks.suite import datacenter, datacenter_claims, processes
 from benchmarks.suite.datacenter import EMBEDDED, ONE, PLAIN, RESP, TWO, Found, Stretch, for_cpu
 from benchmarks.suite.job import AtNode, Latency, Outcome
 from benchmarks.suite.makers import Makers
@@ -98,3 +100,17 @@ def test_the_smallest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     plain = cpu.rows[stores.index(PLAIN)]
     assert plain[2] == "0"
     assert int(plain[3]) > 0, "the database's CPU time is its own"
+
+
+def test_turns_of_the_scheduler_are_set_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from benchmarks.suite.processes import take_short_turns as t; t(100)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 or "the length of turns cannot be set" in done.stderr
+    monkeypatch.setattr(processes, "SCHED_SETATTR", 100_000)
+    with pytest.raises(OSError, match="the length of turns cannot be set"):
+        processes.take_short_turns(100)
