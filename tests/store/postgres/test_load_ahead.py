@@ -40,12 +40,15 @@ def test_the_rows_of_a_tick_are_one_query(life: Life) -> None:
     load(life, "2 and 3", b"k2", b"k3", b"k3")
     assert life.under_way() == ["load"]
     load(life, "3 and 4", b"k3", b"k4")
-    assert life.under_way() == ["load", "load"], "of the next tick: what is asked for already is not asked for again"
+    load(life, "5", b"k5")
+    assert life.under_way() == ["load"], "one at a time"
     life.step()
     assert life.heard == ["1 and 2", "2 and 3"]
+    assert life.under_way() == ["load"], "of all that was wanted meanwhile"
     life.step()
-    assert life.heard == ["1 and 2", "2 and 3", "3 and 4"]
-    assert read_without_the_database(life, b"k1", b"k2", b"k3", b"k4") == [b"1", b"2", b"3", b"4"]
+    assert life.heard == ["1 and 2", "2 and 3", "3 and 4", "5"]
+    assert life.under_way() == []
+    assert read_without_the_database(life, *[b"k%d" % index for index in range(1, 6)]) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_what_is_near_is_not_asked_for(life: Life) -> None:

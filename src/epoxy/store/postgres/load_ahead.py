@@ -1,4 +1,5 @@
-"""Loading ahead: the rows that rules are about to read, those of one tick in one query."""
+"""Loading ahead: the rows that rules are about to read. One query is under way at a time, and what is wanted meanwhile
+shares the next: they would wait for each other on their connection anyway."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,8 @@ class LoadAhead:
         self._pause = pause
         self._is_alive = True
         self._wanted: list[bytes] = []
-        """To be asked for at the end of this tick."""
+        """To be asked for at the end of this tick, or when the query under way has been answered."""
+        self._is_asking = False
         # Both are bounded by the callers' requests in flight.
         self._loading: dict[bytes, list[Waiter]] = {}
         """Wanted or asked for."""
@@ -38,7 +40,7 @@ class LoadAhead:
             self._loading[row] = [waiter]
             if not self._rows.is_owned(row):
                 self._overtaken.add(row)
-            if not self._wanted:
+            if not (self._wanted or self._is_asking):
                 self._schedule(self._ask)
             self._wanted.append(row)
 
@@ -57,7 +59,9 @@ class LoadAhead:
 
     def _ask(self) -> None:
         wanted, self._wanted = self._wanted, []
-        self._query(wanted)
+        self._is_asking = bool(wanted)
+        if wanted:
+            self._query(wanted)
 
     def _query(self, wanted: list[bytes]) -> None:
         if self._is_alive:
@@ -79,6 +83,7 @@ class LoadAhead:
                 waiter.missing -= 1
                 if not waiter.missing:
                     ready.append(waiter.then)
+        self._ask()
         call_each(ready, self._schedule, lambda: self._is_alive)
 
 
