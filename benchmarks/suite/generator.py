@@ -20,7 +20,7 @@ from benchmarks.stats import percentile
 from benchmarks.suite.clients import Ask, Client, HttpClient, Ledger, PostgresClient, RespClient
 from benchmarks.suite.counting import AddingClient, SumClient, VersionClient
 from benchmarks.suite.job import DIGITS, MARK, AtNode, Choice, Job, Latency, Outcome, Step, Wire, told
-from benchmarks.suite.processes import cpu_s, machine_times, tick_s, tree
+from benchmarks.suite.processes import cpu_each, cpu_since, machine_times, tick_s, tree
 from benchmarks.suite.streams import GrpcClient
 
 KINDS: dict[Wire, type[Client]] = {
@@ -115,15 +115,14 @@ class Window:
     """What the machine did from its making to `close`."""
 
     def __init__(self, job: Job) -> None:
-        self.pids, self.database_pids = tree(job.roots), tree(job.database_roots)
-        self.servers, self.database = cpu_s(self.pids), cpu_s(self.database_pids)
+        self.servers, self.database = cpu_each(tree(job.roots)), cpu_each(tree(job.database_roots))
         self.mine = time.process_time()
         self.machine = machine_times()
         self.began = time.perf_counter()
 
     def close(self, ledger: Ledger) -> Outcome:
         seconds = time.perf_counter() - self.began
-        servers, database = cpu_s(self.pids) - self.servers, cpu_s(self.database_pids) - self.database
+        servers, database = cpu_since(self.servers), cpu_since(self.database)
         mine = time.process_time() - self.mine
         after = machine_times()
         ours = round((servers + database + mine) / tick_s())

@@ -67,6 +67,15 @@ def tree(roots: Iterable[int]) -> list[int]:
     return found
 
 
+def cpu_since(before: Mapping[int, float]) -> float:
+    """On a core, of those that are still there: what another used that has ended is not known any more."""
+    return sum(max(0.0, cpu_s((pid,)) - used) for pid, used in before.items())
+
+
+def cpu_each(pids: Iterable[int]) -> dict[int, float]:
+    return {pid: cpu_s((pid,)) for pid in pids}
+
+
 def cpu_s(pids: Iterable[int]) -> float:
     """On a core, of all their threads. Not out of /proc/PID/stat, which is cut to whole ticks: hundreds of small
     processes, as PostgreSQL has them, would seem to need next to nothing."""

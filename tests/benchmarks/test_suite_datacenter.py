@@ -1,5 +1,6 @@
 """Nodes that share a database: what is held against the embedded store and against plain clients of the database."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,8 @@ def test_turns_of_the_scheduler_are_set_or_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(processes, "SCHED_SETATTR", 100_000)
     with pytest.raises(OSError, match="the length of turns cannot be set"):
         processes.take_short_turns(100)
+
+
+def test_a_process_that_has_ended_takes_no_time_from_the_others() -> None:
+    mine = os.getpid()
+    assert processes.cpu_since({mine: 0.0, 2**22 + 1: 5.0}) == pytest.approx(processes.cpu_s((mine,)), rel=0.2)
