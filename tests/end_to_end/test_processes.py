@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from epoxy import Client
+from epoxy.model.errors import OutcomeUnknown
 from epoxy.testing.process_cluster import ClusterNode, cluster
 from epoxy_sim.history import Failed
 from tests.end_to_end.crowd import Crowd
@@ -168,3 +169,30 @@ def test_a_process_that_stands_still_loses_its_shards_and_is_replaced(tmp_path: 
         restart_with(node, 1)
         with connected(node) as client:
             assert {key: client.get(key) for key in load.acknowledged} == load.acknowledged
+
+
+def test_one_of_three_datacenters_has_two_processes(tmp_path: Path) -> None:
+    """Its peers know nothing of it: requests about keys of both processes come to the first, and votes leave by it."""
+    with cluster(3, folder=tmp_path / "cluster") as made:
+        node, other, third = made
+        node.stop()
+        restart_with(node, 2)
+        made.wait_until_connected()
+        keys = [b"shared/%d" % number for number in range(20)]
+        third.kill()  # every quorum has the node of two processes in it
+        with node.client() as here, other.client() as there:
+            for key in keys[::2]:
+                assert here.reserve(key, b"here").won
+            for key in keys[1::2]:
+                assert there.reserve(key, b"there").won
+            (killed,) = children(node)
+            os.kill(killed, 9)
+            for key in keys:
+                with suppress(OutcomeUnknown):  # of one that was on its way to the process that was killed
+                    assert not here.reserve(key, b"late").won
+                assert there.read(key, read="linearizable").value in (b"here", b"there")
+        third.start()
+        made.wait_until_connected()
+        with third.client() as client:
+            found = [client.read(key, read="linearizable").value for key in keys]
+        assert found == [b"here", b"there"] * 10

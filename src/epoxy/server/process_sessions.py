@@ -89,6 +89,10 @@ class ProcessSession(DatacenterSession):
         self._listener.accept = links.accept
         return links
 
+    def _may_be_gateway(self) -> bool:
+        """The first process is, and its address is checked as that of a node that is alone. It never gives that up."""
+        return True
+
     def routes(self) -> list[Route]:
         return []
 
