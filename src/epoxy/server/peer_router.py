@@ -20,9 +20,9 @@ from epoxy.transport.limits import (
 )
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.gateway_refusal import refuse_peer
 from epoxy.transport.peers.keyring import Keyring
 from epoxy.transport.peers.member_rpc import MemberRpcClient, MemberRpcEndpoint
-from epoxy.transport.peers.not_gateway import refuse_peer
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import Handle, PeerEndpoint, Peers
 from epoxy.transport.wan import aws

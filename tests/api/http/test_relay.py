@@ -22,9 +22,9 @@ from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.peers.auth import OPERATOR, Verifier, sign, wall_ms
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import BadFrame
+from epoxy.transport.peers.gateway_refusal import refuse_peer
 from epoxy.transport.peers.keyring import keyring_of
 from epoxy.transport.peers.link_context import Identity
-from epoxy.transport.peers.not_gateway import refuse_peer
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link

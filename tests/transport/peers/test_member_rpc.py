@@ -27,10 +27,10 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.gateway_refusal import refuse_peer
 from epoxy.transport.peers.keyring import SigningKey, keyring_of
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.member_rpc import MAX_WAITING, MemberRpcClient, MemberRpcEndpoint
-from epoxy.transport.peers.not_gateway import refuse_peer
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link

@@ -35,7 +35,7 @@ from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.limits import GATEWAY_PATHS
 from epoxy.transport.peers.forwarded_mark import FORWARDED, BadMark, ForwardedMarks
-from epoxy.transport.peers.not_gateway import refuse_peer
+from epoxy.transport.peers.gateway_refusal import refuse_peer
 
 
 def nowhere(call: ApiCall) -> None:

@@ -10,8 +10,8 @@ import httptools
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.transport.http.request import HttpReply
+from epoxy.transport.peers.gateway_refusal import is_not_gateway
 from epoxy.transport.peers.keyring import SigningKey
-from epoxy.transport.peers.not_gateway import is_not_gateway
 
 MAX_HEAD_BYTES = 4 << 10
 """An answer between peers has five short headers."""

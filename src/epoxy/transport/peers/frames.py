@@ -28,8 +28,8 @@ from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import STREAM_PATH, HttpLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
+from epoxy.transport.peers.gateway_refusal import may_be_not_gateway, says_not_gateway
 from epoxy.transport.peers.keyring import SigningKey
-from epoxy.transport.peers.not_gateway import may_be_not_gateway, says_not_gateway
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
     PeerSession,

@@ -21,7 +21,7 @@ from epoxy.transport.http.response import JSON
 from epoxy.transport.limits import PROBE_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Dial
-from epoxy.transport.peers.not_gateway import NOT_GATEWAY
+from epoxy.transport.peers.gateway_refusal import NOT_GATEWAY
 from epoxy.transport.peers.signed_header import SignedHeader
 
 FIRST_EPOCH = 1

@@ -12,9 +12,9 @@ from msgspec import Struct
 from epoxy.model.node_urls import DEFAULT_PORTS, split_urls
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.dial import Dial, report
+from epoxy.transport.peers.gateway_refusal import NOT_GATEWAY
 from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.link_context import LinkContext
-from epoxy.transport.peers.not_gateway import NOT_GATEWAY
 from epoxy.transport.tls import ContextOf
 
 

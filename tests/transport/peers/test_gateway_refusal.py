@@ -17,7 +17,7 @@ from epoxy.transport.limits import GATEWAY_PATHS
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import FrameExchange
-from epoxy.transport.peers.not_gateway import (
+from epoxy.transport.peers.gateway_refusal import (
     NOT_GATEWAY,
     is_not_gateway,
     may_be_not_gateway,
