@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from epoxy.model.api import ReplicaView
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import CONFIG_KEY
-from epoxy.model.messages import AcceptOk, ConfigOk, Failed, Prepare, PrepareOk, Reply, UpdateConfig
+from epoxy.model.messages import AcceptOk, ConfigOk, Failed, Inspect, Prepare, PrepareOk, Reply, Request, UpdateConfig
 from epoxy.model.records import Proposal
 from epoxy.model.sessions import session_key
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
@@ -202,6 +203,21 @@ def test_requests_of_peers_about_keys_of_others_fail() -> None:
     ((mine, other),) = told
     assert not isinstance(mine, Failed)
     assert other == NOT_OWNED
+
+
+def test_a_key_is_inspected_at_its_owner() -> None:
+    here, told = Shared(), list[list[ReplicaView]]()
+    here.node.inspect(OTHER, told.append)
+    here.disk.sync()
+    assert told[0][0].reason == NOT_OWNED.reason, "without other nodes there is only this one to ask"
+
+    def owner(requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+        assert requests == [Inspect(key=OTHER)]
+        answered([Failed(reason="the owner was asked")])
+
+    here.node.dispatch = owner
+    here.node.inspect(OTHER, told.append)
+    assert told[1][0].reason == "the owner was asked"
 
 
 def test_ownership_is_looked_at_when_the_rows_are_there() -> None:

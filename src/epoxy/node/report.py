@@ -180,7 +180,7 @@ def inspect(node: "Node", key: bytes, answered: Callable[[list[ReplicaView]], No
     timer = node.clock.call_later(node.driver.timing.round_timeout_ms, give_up)
     for replica in sorted(waiting):
         if replica == node.me:
-            node.replica.handle([Inspect(key=key)], partial(heard, replica))
+            node.dispatch([Inspect(key=key)], lambda replies: heard(node.me, replies[-1]))
         else:
             node.links.send(replica, [Inspect(key=key)], partial(heard, replica))
 

@@ -37,7 +37,7 @@ from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.key_queue import UNBEGUN
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
-from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.replica import Dispatch, Replica
 from epoxy.node.keys.sessions import Sessions
 from epoxy.node.long_reads import LongReads
 from epoxy.node.members.lifecycle import STARTING, STOPPING, Lifecycle, lifecycle_of
@@ -120,6 +120,8 @@ class Node:
         self.paths: Counter[Path] = Counter()
         self.started_ms = self.epoch_began_ms = clock.now_ms()
         self.replica = Replica(self.me, store, settings.first_config(), self._alarm, follows=not self.orders)
+        self.dispatch: Dispatch = self.replica.handle_all
+        """Requests to this replica. Of several nodes of a datacenter, each is handled by the owner of its key."""
         self.gate = self._gate(dice) if member_rpc is not None else None
         transport = GatedTransport(self.gate, links) if self.gate is not None else links
         self.driver = Driver(self.replica, transport, clock, dice, Timing(), self._alarm)

@@ -270,6 +270,7 @@ class DatacenterSession:
         node.replica.rest_first = gateway.rest_first
         node.replica.learn_elsewhere = gateway.learn_elsewhere
         node.session_ended = gateway.session_over
+        node.dispatch = gateway.dispatch
         return node
 
     def shard_node(self, settings: Settings, clock: Clock, dice: Dice, alarm: Callable[[str], None]) -> DatacenterNode:

@@ -52,6 +52,9 @@ KEYED = (Accept, Commit, Read, Prepare, Inspect, Carry, CarryAnswers, Select, Co
 RULED = (Select, Conclude, Reserve, Commit)
 """Operations that apply a rule to the state of a key."""
 
+Dispatch = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
+"""Handles requests in order, and answers all of them."""
+
 NOT_OWNED = Failed(reason="another node of this datacenter owns the key now")
 
 INSPECTED_ROWS = 1_000
