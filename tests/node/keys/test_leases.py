@@ -1,8 +1,11 @@
 """Leases across a WAN, in virtual time: who ends a value, when, and by which decision."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from epoxy.model.records import KeyState
+from epoxy.model.errors import StoreUnavailable
+from epoxy.model.records import ExpiryEntry, KeyState
 from epoxy.model.sessions import session_key
 from epoxy.model.strings import KEEP, Evaluated, Register, Steps
 from epoxy.model.writes import (
@@ -272,6 +275,28 @@ def test_a_start_reads_the_index_in_pages(monkeypatch: pytest.MonkeyPatch) -> No
     again.load()
     wan.pass_ms(10)
     assert len(again) == 8
+
+
+def test_a_database_that_is_away_is_asked_again_for_the_index() -> None:
+    """At a node that has just taken the shard: a lease that is not counted would never end."""
+    wan = VirtualWan(18)
+    write(wan, HERE, acquire(b"a"), wait=1_000)
+    driver = wan.by_name[THERE].driver
+    again, asked = leases.Leases(driver), 0
+
+    def away_at_first(after: bytes | None, count: int) -> Sequence[tuple[bytes, ExpiryEntry]]:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise StoreUnavailable("no connection to the database")
+        return driver.replica.expiring(after, count)
+
+    again.indexes = [away_at_first]
+    again.load()
+    wan.pass_ms(leases.LOADED_AGAIN_MS * 1.5)
+    assert len(again) == 0
+    wan.pass_ms(leases.LOADED_AGAIN_MS)
+    assert len(again) == 1
 
 
 def test_how_late_it_is_with_ends_is_known() -> None:

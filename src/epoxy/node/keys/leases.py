@@ -18,6 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.errors import StoreUnavailable
 from epoxy.model.marks import is_owned
 from epoxy.model.records import Expiry, ExpiryEntry, KeyState, Proposal
 from epoxy.model.sessions import SESSION_KEYS, session_key, session_of
@@ -63,6 +64,9 @@ UNHEARD_MS = 5_000.0
 
 LOADED_AT_ONCE = 1_000
 """Rows that a start reads at a time: some milliseconds."""
+
+LOADED_AGAIN_MS = 250.0
+"""Between two tries to read rows of a database that does not answer."""
 
 SLACK = 1_000
 """Looks ahead that are kept for counts that are no more."""
@@ -251,10 +255,15 @@ class Leases:
             self._load(index, after)
 
     def _load(self, expiring: Expiring, after: bytes | None) -> None:
-        rows = expiring(after, LOADED_AT_ONCE)
-        for key, entry in rows:
-            if key not in self._counts and self._driver.serves(key):
-                self._found(key, entry)
+        """A database that is away is asked again: a lease that is not counted would never end."""
+        try:
+            rows = expiring(after, LOADED_AT_ONCE)
+            for key, entry in rows:
+                if key not in self._counts and self._driver.serves(key):
+                    self._found(key, entry)
+        except StoreUnavailable:
+            self._clock.call_later(LOADED_AGAIN_MS, partial(self._load, expiring, after))
+            return
         if len(rows) == LOADED_AT_ONCE:
             self._clock.call_later(0, partial(self._load, expiring, rows[-1][0]))
 
