@@ -1,7 +1,5 @@
 """Leases across a WAN, in virtual time: who ends a value, when, and by which decision."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from epoxy.model.errors import StoreUnavailable
@@ -284,7 +282,7 @@ def test_a_database_that_is_away_is_asked_again_for_the_index() -> None:
     driver = wan.by_name[THERE].driver
     again, asked = leases.Leases(driver), 0
 
-    def away_at_first(after: bytes | None, count: int) -> Sequence[tuple[bytes, ExpiryEntry]]:
+    def away_at_first(after: bytes | None, count: int) -> list[tuple[bytes, ExpiryEntry]]:
         nonlocal asked
         asked += 1
         if asked < 3:

@@ -450,3 +450,33 @@ def test_a_shard_that_goes_while_others_learn_is_learned_at_its_next_owner() -> 
     assert news == [3]
     assert replica.newest(b"mine") == VALUE
     assert replica.newest(b"going") is None
+
+
+def test_a_page_is_loaded_before_it_is_learned() -> None:
+    """Row by row from a database, the event loop stood still for longer than a lease."""
+    node = Node()
+    replica, asked = node.replica, []
+    node.store.loads_ahead = True
+    owned = {b"mine", b"going"}
+    replica.owns = lambda key: key in owned
+    replica.learn_elsewhere = lambda entries, done: done(len(entries))
+
+    def load(rows: Sequence[bytes], then: Callable[[], None]) -> None:
+        asked.append((list(rows), then))
+
+    node.store.load = load  # type: ignore[method-assign]
+    entries = [ChangelogEntry(key=key, committed=VALUE) for key in (b"mine", b"going")]
+    news: list[int] = []
+    replica.learn_owned(entries, lambda _: None, news.append)
+    rows, then = asked.pop()
+    assert rows == [row for key in (b"mine", b"going") for row in replica.keyspace.rows_of(key)]
+    assert replica.newest(b"mine") is None
+    owned.discard(b"going")
+    then()
+    rows, then = asked.pop()
+    assert rows == list(replica.keyspace.rows_of(b"mine")), "the rest is learned at its owner"
+    then()
+    node.disk.sync()
+    assert news == [2]
+    assert replica.newest(b"mine") == VALUE
+    assert replica.newest(b"going") is None

@@ -304,8 +304,20 @@ class Replica:
             own = [entry for entry in entries if self.owns(entry.key)]
             # Meanwhile shards may go: the others are found anew.
             self.learn_elsewhere(others, lambda news: self.learn_owned(own, beside, lambda more: done(news + more)))
+        elif self._store.loads_ahead:
+            # A page has a thousand keys, and row by row the event loop would stand still for longer than a lease.
+            rows = [row for entry in entries for row in self.keyspace.rows_of(entry.key)]
+            self._store.load(rows, partial(self._learn_loaded, entries, beside, done))
         else:
             self._learn_own(entries, beside, done)
+
+    def _learn_loaded(
+        self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], done: Callable[[int], None]
+    ) -> None:
+        if all(self.owns(entry.key) for entry in entries):
+            self._learn_own(entries, beside, done)
+        else:
+            self.learn_owned(entries, beside, done)
 
     def _learn_own(
         self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], done: Callable[[int], None]
