@@ -4,13 +4,14 @@ import http.client
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,14 @@ class Demo:
 def running(*words: str) -> Iterator[Demo]:
     command = [*EPOXY, "demo", "--json", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        yield Demo(process, first_document(process))
-    finally:
-        process.kill()
-        process.communicate(timeout=PATIENCE_S)
+    with ExitStack() as stack:
+        undo = stack.enter_context(ExitStack())  # what is removed when the process has ended
+        stack.callback(process.communicate, timeout=PATIENCE_S)
+        stack.callback(process.kill)
+        demo = Demo(process, first_document(process))
+        if "--dir" not in words:  # one that is killed leaves its folder
+            undo.callback(shutil.rmtree, demo.folder, ignore_errors=True)
+        yield demo
 
 
 def first_document(process: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`epoxy demo --store postgres --nodes 2` as a stranger uses it: nine processes, three of them PostgreSQL."""
 
 import json
-import shutil
 import signal
 import urllib.request
 from pathlib import Path
@@ -75,4 +74,3 @@ def test_no_process_outlives_a_demo_that_is_killed() -> None:
         pids = [each["pid"] for region in demo.regions for each in (*region["nodes"], region["database"])]
         assert demo.end(signal.SIGKILL) == -signal.SIGKILL
         until(lambda: all(map(gone, pids)), "gone")
-        shutil.rmtree(demo.folder)
