@@ -17,7 +17,13 @@ from epoxy.store.buffer import stamp
 from epoxy.store.postgres import database_connection, statements
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase
 from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
-from epoxy.store.postgres.database_connection import ABORTED, DatabaseAddress, DatabaseConnection
+from epoxy.store.postgres.database_connection import (
+    ABORTED,
+    LEASE_BACKOFF_S,
+    DatabaseAddress,
+    DatabaseConnection,
+)
+from epoxy.store.postgres.ownership import STEADY
 from epoxy.testing.postgres_server import PostgresServer
 from tests.store.postgres.playing import (
     Place,
@@ -166,6 +172,22 @@ async def test_a_statement_that_is_not_answered_in_time_is_unknown(place: Place)
             patch.setattr(database_connection, "STATEMENT_S", 30.0)
             assert (await committed(database, logged(session, 1))).verdict is Verdict.DONE
             assert await everything(database) == applied(1)
+
+
+def test_leases_are_renewed_soon_after_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions of other nodes, whose connections were faster, fence those that do not renew their leases."""
+    monkeypatch.setattr(database_connection, "LAST_BACKOFF_S", 2.0)
+    address = DatabaseAddress(dsn="postgresql://127.0.0.1:1/none", schema="epoxy", cluster="", replica=1)
+
+    async def story() -> None:
+        connection = DatabaseConnection(address, "leases", LEASE_BACKOFF_S)
+        for _ in range(5):
+            with pytest.raises(StoreUnavailable):
+                await connection.run(lambda _: asyncio.sleep(0))
+        assert connection._backoff_s <= LEASE_BACKOFF_S
+
+    asyncio.run(story())
+    assert LEASE_BACKOFF_S < STEADY * 0.5, "of the shortest lease"
 
 
 @played

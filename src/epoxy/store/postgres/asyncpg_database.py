@@ -10,7 +10,13 @@ from epoxy.ports import KeyValue, StoreCut
 from epoxy.store.postgres import statements
 from epoxy.store.postgres.blocking_reads import BlockingReads
 from epoxy.store.postgres.database import GroupCommit, Reached, SessionRow, ShardTable, Verdict
-from epoxy.store.postgres.database_connection import DatabaseAddress, DatabaseConnection, Work, connect
+from epoxy.store.postgres.database_connection import (
+    LEASE_BACKOFF_S,
+    DatabaseAddress,
+    DatabaseConnection,
+    Work,
+    connect,
+)
 from epoxy.store.postgres.database_cut import MAX_CUTS, DatabaseCut
 
 T = TypeVar("T")
@@ -47,7 +53,7 @@ class AsyncpgDatabase:
         self._batches = DatabaseConnection(address, "batches")
         self._loads = DatabaseConnection(address, "loads")
         self._fences = DatabaseConnection(address, "fences")
-        self._leases = DatabaseConnection(address, "leases")
+        self._leases = DatabaseConnection(address, "leases", LEASE_BACKOFF_S)
         self._reads = BlockingReads(address)
         self._cuts: set[DatabaseCut] = set()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -7,6 +7,7 @@ not have it. So no statement has a limit at the server, except for locks, and an
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -39,6 +40,10 @@ FIRST_BACKOFF_S = 0.05
 LAST_BACKOFF_S = 2.0
 """Between attempts to connect. A server that restarts is back within a second or two; one that is away for long is
 asked as often as a health check would."""
+
+LEASE_BACKOFF_S = 0.2
+"""The longest of the connection that renews leases. Sessions that do not renew theirs are fenced after half a lease of a
+database that is back, and the shortest lease has 500 ms."""
 
 MAX_WAITING = 1024
 """Callers that wait for one connection. The store asks for one batch, one fence and a few loads at a time."""
@@ -113,9 +118,10 @@ def described(error: BaseException) -> str:
 class DatabaseConnection:
     """For one kind of work, so that kinds do not wait for each other. One use at a time, in the order of the calls."""
 
-    def __init__(self, address: DatabaseAddress, role: str) -> None:
+    def __init__(self, address: DatabaseAddress, role: str, most_backoff_s: float = math.inf) -> None:
         self._address = address
         self._role = role
+        self._most_backoff_s = most_backoff_s
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._connection: Any = None
@@ -187,7 +193,7 @@ class DatabaseConnection:
             raise StoreUnavailable("the database is closed")
         if self._backoff_s:
             await asyncio.sleep(self._backoff_s)
-        self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), LAST_BACKOFF_S)
+        self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), LAST_BACKOFF_S, self._most_backoff_s)
         connection = await connect(self._address, self._role)
         connection.add_log_listener(self._note)
         self._connection = connection
