@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from epoxy import Client
+from epoxy import Client, EpoxyError
 from epoxy.testing.datacenter_cluster import DatacenterCluster, datacenters
 from epoxy_sim.history import Failed, Operation, Read, Unknown
 from tests.datacenter_campaign.counters import Sums, read_counter
@@ -85,8 +85,8 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def rage(faults: Faults, options: argparse.Namespace, recorder: Recorder) -> Counter[str]:
-    """In turns of all kinds, until the time is over."""
+def rage(faults: Faults, options: argparse.Namespace, recorder: Recorder, findings: list[str]) -> Counter[str]:
+    """In turns of all kinds, until the time is over, or a datacenter does not become whole again."""
     dice, began_s = random.Random(options.seed), time.monotonic()
     done: Counter[str] = Counter()
     turn: list[str] = []
@@ -96,7 +96,11 @@ def rage(faults: Faults, options: argparse.Namespace, recorder: Recorder) -> Cou
             dice.shuffle(turn)
         kind = turn.pop()
         struck_s = time.monotonic()
-        told = faults.strike(kind)
+        try:
+            told = faults.strike(kind)
+        except (EpoxyError, AssertionError) as error:
+            findings.append(f"{kind}: not whole again: {error}")
+            return done
         done[kind] += 1
         passed_s, took_s = time.monotonic() - began_s, time.monotonic() - struck_s
         say(f"  {passed_s:6.1f} s  {len(recorder.history):6d} operations   {kind}: {told}; whole after {took_s:.1f} s")
@@ -145,11 +149,12 @@ def run(folder: Path, options: argparse.Namespace) -> CampaignFigures:
             DatacenterLoad(recorder, nodes, clients=options.clients, seed=options.seed) as load,
             Sums(nodes, options.seed) as sums,
         ):
-            done = rage(faults, options, recorder)
-        findings += read_all(cluster, recorder)
-        last = cluster.nodes[0]
-        with Client(last.url, timeout=PATIENCE_S) as client:
-            findings += sums.judge(read_counter(last), client)
+            done = rage(faults, options, recorder, findings)
+        if not findings:
+            findings += read_all(cluster, recorder)
+            last = cluster.nodes[0]
+            with Client(last.url, timeout=PATIENCE_S) as client:
+                findings += sums.judge(read_counter(last), client)
         findings += cluster.complaints()
     findings += judge_keys(recorder.history, folder)
     return CampaignFigures(

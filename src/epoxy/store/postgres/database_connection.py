@@ -42,8 +42,8 @@ LAST_BACKOFF_S = 2.0
 asked as often as a health check would."""
 
 LEASE_BACKOFF_S = 0.2
-"""The longest of the connection that renews leases. Sessions that do not renew theirs are fenced after half a lease of a
-database that is back, and the shortest lease has 500 ms."""
+"""The longest of the connection that renews leases. When the database is back, sessions that do not renew theirs are
+fenced after half a lease, and the shortest lease has 500 ms."""
 
 MAX_WAITING = 1024
 """Callers that wait for one connection. The store asks for one batch, one fence and a few loads at a time."""
