@@ -179,12 +179,20 @@ class DatacenterSession:
         self.ownership.quiesce = self._quiesce
         self.ownership.changed = self._table_changed
         self.ownership.fenced = self._fenced
-        self.ownership.takes_system = self._may_be_gateway
+        self.ownership.takes_system = self._takes_system
+        self.ownership.reaches = self.links.is_up
         self.links.start()
         self.ownership.start()
 
     def _fenced(self, reason: str) -> NoReturn:
         begin_anew(reason)
+
+    def _takes_system(self) -> bool:
+        """A node without shards that reaches none of those that have some is cut off, or has another secret."""
+        me, table = self.ownership.session, self.ownership.table
+        others = {row.id for row in table.sessions if row.left_ms > 0 and row.id in table.owners} - {me}
+        is_in_touch = not others or me in table.owners or any(map(self.links.is_up, others))
+        return is_in_touch and self._may_be_gateway()
 
     def _may_be_gateway(self) -> bool:
         """A node whose address the other members do not have would be refused by them, and its datacenter have no

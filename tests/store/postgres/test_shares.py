@@ -137,6 +137,51 @@ def test_a_dead_session_is_fenced_by_one_that_may() -> None:
     assert (step.dead, len(step.take), step.take[0]) == ([2], KEY_SHARDS + 1, SYSTEM_SHARD)
 
 
+def test_a_session_without_shards_takes_none_from_those_that_have_some() -> None:
+    """It may be one that no other reaches: with another secret, or with an address that is not its own."""
+    owners = [1] + [1 + shard % 2 for shard in range(KEY_SHARDS)]
+    table = table_of({1: AWAKE_MS, 2: DEAD_MS, 3: AWAKE_MS}, owners)
+    assert not next_step(table, 3, LEASE_MS, fences=True).take
+    assert len(next_step(table, 1, LEASE_MS, fences=True).take) == KEY_SHARDS // 2, "all, and not a half of them"
+
+
+def test_a_session_without_shards_takes_them_if_none_has_any() -> None:
+    table = table_of({1: DEAD_MS, 3: AWAKE_MS, 4: AWAKE_MS}, [1] * (KEY_SHARDS + 1))
+    assert [len(next_step(table, each, LEASE_MS, fences=True).take) for each in (3, 4)] == [KEY_SHARDS // 2 + 1] * 2
+
+
+def test_shards_go_to_sessions_that_are_reached() -> None:
+    table = table_of(dict.fromkeys((1, 2, 3), AWAKE_MS), [1] * (KEY_SHARDS + 1))
+    assert next_step(table, 1, LEASE_MS, fences=True, reaches={3}.__contains__).give == ShardMove(KEY_SHARDS, 3)
+    assert next_step(table, 1, LEASE_MS, fences=True, reaches={4}.__contains__) == NextStep()
+    assert [heir(table, 1, LEASE_MS, {each}.__contains__) for each in (3, 4)] == [3, 0]
+
+
+def test_sessions_that_one_reaches_and_another_does_not_end_with_a_spread() -> None:
+    """Each plans with those that it reaches; a move is never undone by another session's plan."""
+    owners = [1] * (KEY_SHARDS + 1)
+    reached = {1: {2, 3}, 2: {1}, 3: {1, 2}}
+    moves = 0
+    while steps := [
+        step.give
+        for each, near in reached.items()
+        if (
+            step := next_step(
+                table_of(dict.fromkeys(reached, AWAKE_MS), owners),
+                each,
+                LEASE_MS,
+                fences=True,
+                reaches=near.__contains__,
+            )
+        ).give
+    ]:
+        owners[steps[0].shard] = steps[0].to
+        moves += 1
+        assert moves <= KEY_SHARDS
+    held = [owners[1:].count(each) for each in reached]
+    assert max(held) - min(held) <= 2
+
+
 def test_a_session_never_fences_itself() -> None:
     """Its lease may be over, and it goes on as long as no other has fenced it."""
     table = table_of({1: DEAD_MS}, [1] * (KEY_SHARDS + 1))

@@ -60,6 +60,8 @@ class Ownership:
         self.fenced: Callable[[str], None] = _nothing
         self.takes_system: Callable[[], bool] = _always
         """Whether this node may become the gateway: peers must find it."""
+        self.reaches: Callable[[int], bool] = _always
+        """Whether this node has a connection to another session's: only then shards are handed over to that."""
         self._database = database
         self._clock = clock
         self._url = url
@@ -218,7 +220,9 @@ class Ownership:
         since_ms = self._steady_since_ms
         fences = since_ms is not None and self._looked_ms - since_ms >= STEADY * self._lease_ms
         may = self.takes_system()
-        step = next_step(self.table, self.session, self._lease_ms, fences=fences, takes_system=may)
+        step = next_step(
+            self.table, self.session, self._lease_ms, fences=fences, takes_system=may, reaches=self.reaches
+        )
         if step.take:
             self._asking = True
             self._database.take(self.session, step.take, step.dead, self._took)
@@ -250,8 +254,8 @@ class Ownership:
 
     def _give(self, departure: Departure) -> None:
         self._asking = True
-        is_there = departure.to in awake(self.table, self._lease_ms, self.session)
-        to = departure.to if is_there else heir(self.table, self.session, self._lease_ms)
+        is_there = departure.to in awake(self.table, self._lease_ms, self.session) and self.reaches(departure.to)
+        to = departure.to if is_there else heir(self.table, self.session, self._lease_ms, self.reaches)
         self._database.give(self.session, departure.shard, departure.epoch, to, partial(self._gave, departure, to))
 
     def _gave(self, departure: Departure, to: int, is_done: bool | None) -> None:
@@ -272,7 +276,7 @@ class Ownership:
         ends with the session."""
         if self.leaving or self._preparing or self._closing:
             return
-        to = heir(self.table, self.session, self._lease_ms)
+        to = heir(self.table, self.session, self._lease_ms, self.reaches)
         keys = self.owned - {SYSTEM_SHARD}
         if keys and to:
             self._hand_over(max(keys), to)
@@ -296,7 +300,7 @@ def _nothing(*_: object) -> None:
     """Nothing listens yet."""
 
 
-def _always() -> bool:
+def _always(*_: object) -> bool:
     return True
 
 

@@ -5,7 +5,7 @@ evenly the sessions with the most keep one more, so that an even spread is left 
 forth. What two sessions want at the same time the database decides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -31,35 +31,63 @@ class NextStep(Struct, frozen=True):
     give: ShardMove | None = None
 
 
-def next_step(table: ShardTable, session: int, lease_ms: float, *, fences: bool, takes_system: bool = True) -> NextStep:
+Reaches = Callable[[int], bool]
+"""Whether this session has a connection to another one."""
+
+
+def next_step(
+    table: ShardTable,
+    session: int,
+    lease_ms: float,
+    *,
+    fences: bool,
+    takes_system: bool = True,
+    reaches: Reaches = lambda _: True,
+) -> NextStep:
     """What this session does for an even spread: it takes its part of the shards without an owner; when there are none
     it hands over one of those that it has too many of. The system shard is taken if it has no owner, and stays
     otherwise. `fences`: whether a session whose lease is over may be fenced. `takes_system`: whether this session may
-    own the system shard."""
+    own the system shard.
+
+    A session without shards gets its first ones from one that reaches it, and takes none while there is a session that
+    has some: a node whose address or secret is wrong would own shards that no other node can ask it for."""
     dead = {row.id for row in table.sessions if fences and row.left_ms <= 0 and row.id != session}
     alive = {row.id for row in table.sessions} - dead
     free = [shard for shard in ALL_SHARDS if table.owners[shard] not in alive]
     keys = [shard for shard in free if shard != SYSTEM_SHARD]
-    spread = {each: len(key_shards(table, each)) for each in awake(table, lease_ms, session) - dead}
-    surplus, shortage = differences(spread, len(keys))
-    take = [shard for shard, taker in zip(keys, shortage, strict=False) if taker == session]
+    there = awake(table, lease_ms, session) - dead
+    if keys:
+        takers = there & set(table.owners) or there
+        shortage = differences(spread_over(table, takers), len(keys))[1]
+        take = [shard for shard, taker in zip(keys, shortage, strict=False) if taker == session]
+    else:
+        take = []
     if SYSTEM_SHARD in free and takes_system:
         take.insert(0, SYSTEM_SHARD)
     if keys or take:
         return NextStep(dead=sorted(dead) if take else (), take=take)
+    surplus, shortage = differences(spread_over(table, reached(there, session, reaches)), 0)
     moves = [to for giver, to in zip(surplus, shortage, strict=True) if giver == session]
     return NextStep(give=ShardMove(key_shards(table, session)[-1], moves[0]) if moves else None)
 
 
-def heir(table: ShardTable, session: int, lease_ms: float) -> int:
+def heir(table: ShardTable, session: int, lease_ms: float, reaches: Reaches = lambda _: True) -> int:
     """The session that gets the next shard of one that leaves: that with the fewest. 0: there is none."""
-    others = awake(table, lease_ms, session) - {session}
+    others = reached(awake(table, lease_ms, session), session, reaches) - {session}
     return min(others, key=lambda each: (len(key_shards(table, each)), each), default=0)
 
 
 def awake(table: ShardTable, lease_ms: float, session: int) -> set[int]:
     """The sessions among which shards are spread: this one, and all that renew their leases in time."""
     return {row.id for row in table.sessions if row.left_ms > AWAKE * lease_ms or row.id == session}
+
+
+def reached(sessions: set[int], session: int, reaches: Reaches) -> set[int]:
+    return {each for each in sessions if each == session or reaches(each)}
+
+
+def spread_over(table: ShardTable, sessions: set[int]) -> dict[int, int]:
+    return {each: len(key_shards(table, each)) for each in sessions}
 
 
 def key_shards(table: ShardTable, session: int) -> list[int]:
