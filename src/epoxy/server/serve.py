@@ -34,6 +34,9 @@ way again and again, for 7 % of a busy node's CPU time, and finds nothing: the p
 LOOK_S = 0.1
 """Between two looks for the first configuration in the database, which the gateway writes."""
 
+LEAVE_S = 30.0
+"""For a node to hand its shards over, clients' requests under way included: those end within ten seconds."""
+
 PROMOTION_S = 0.5
 """For the requests of a node that becomes the gateway: without one, most of them wait in vain."""
 
@@ -184,7 +187,8 @@ async def make_room(process: ShardProcess) -> HandedOn:
 
 
 async def leave(session: DatacenterSession, process: Process | ShardProcess | None, given: Signals) -> None:
-    """Hand the key shards over while clients are served, then stop serving, then give up the rest."""
+    """Hand the key shards over while clients are served, then stop serving, then give up the rest. A database that is
+    away is not waited for for ever: the others take the shards when the lease is over."""
     loop = asyncio.get_running_loop()
 
     async def stop(then: Callable[[], None]) -> None:
@@ -194,4 +198,14 @@ async def leave(session: DatacenterSession, process: Process | ShardProcess | No
 
     stopping: list[asyncio.Task[None]] = []
     session.ownership.farewell = lambda then: stopping.append(loop.create_task(stop(then)))
-    await session.hand_all_over()
+    leaving = [loop.create_task(given.hurry.wait()), loop.create_task(session.hand_all_over())]
+    done, _ = await asyncio.wait(leaving, timeout=LEAVE_S, return_when=asyncio.FIRST_COMPLETED)
+    if leaving[1] not in done:
+        LOGGER.warning("not waiting for the database any longer: other nodes take the shards when the lease is over")
+        given.hurry.set()
+    for task in leaving:
+        task.cancel()
+    if stopping:
+        await stopping[0]
+    elif process is not None:
+        await process.stop(given.hurry)
