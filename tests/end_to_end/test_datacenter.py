@@ -3,6 +3,8 @@
 The nodes are shared: each test leaves all of them running, with their shards spread. Histories are judged as those of
 every cluster; the logs of all nodes are read in the end, and an error in one of them fails."""
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -272,6 +274,20 @@ def test_after_a_power_cut_of_the_database_all_goes_on(home: Datacenter, tmp_pat
     trial.under_load(lambda: home.database.restart("immediate"))
     trial.judge(tmp_path)
     assert [node.pid for node in home.nodes] == pids
+
+
+def test_a_node_ends_at_its_second_signal_while_the_database_is_away(home: Datacenter) -> None:
+    """It cannot hand its shards over: another node takes them when the lease is over."""
+    victim = home.shard_nodes[0]
+    home.database.stop("immediate")
+
+    def has_ended() -> bool:
+        if victim.running and victim.pid is not None:
+            os.kill(victim.pid, signal.SIGTERM)
+        return not victim.running
+
+    until(has_ended, "ended")
+    home.database.start()
 
 
 def test_a_standby_that_is_promoted_has_everything(home: Datacenter, tmp_path: Path) -> None:
