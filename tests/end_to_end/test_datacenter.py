@@ -198,23 +198,31 @@ def test_a_killed_nodes_keys_are_written_again_and_nothing_is_lost(kind: str, ho
 
 @pytest.mark.parametrize("kind", ["shard node", "gateway"])
 def test_a_node_that_wakes_up_after_its_lease_says_nothing_of_its_old_memory(kind: str, home: Datacenter) -> None:
-    """The requests are in its sockets when it wakes up: it answers them before anything tells it that it is late, or
-    never."""
+    """The requests are in its sockets when it wakes up, and the database says within a millisecond that it is late. What
+    happens in that millisecond is for the rules of the store, whose tests have a planted fault for reads without a
+    fence."""
     victim = home.gateway if kind == "gateway" else home.shard_nodes[0]
     key, owned = key_of(home, victim, f"pause {kind}"), b"owned by transactions/%s" % kind.encode()
     with victim.client() as client:
         client.put(key, b"old")
         client.txn(then=[Put(key=owned, value=b"old")])
         assert client.get(key, read="linearizable") == client.get(owned, read="linearizable") == b"old"
+    names = (key, owned) * 10
+    asked = [connection_to(victim) for _ in names]
+    for connection, name in zip(asked, names, strict=True):
+        ask(connection, name)
+        assert b"old" in answer_of(connection)
     victim.pause()
-    asked: list[socket.socket] = []
     try:
         waited_s = written_without(home, victim, key, b"new")
         written_without(home, victim, owned, b"new")
-        asked += [ask(victim, name) for name in (key, owned) * 10]
+        for connection, name in zip(asked, names, strict=True):
+            ask(connection, name)
     finally:
         victim.resume()
     told = [answer_of(each) for each in asked]
+    for connection in asked:
+        connection.close()
     assert not [answer for answer in told if b"old" in answer], told
     assert waited_s < home.lease_ms / 1000 + BUSY * TAKE_OVER_S
     victim.wait_until(lambda status: status.ready, "ready again, by itself")
@@ -222,22 +230,23 @@ def test_a_node_that_wakes_up_after_its_lease_says_nothing_of_its_old_memory(kin
         assert client.get(key, read="linearizable") == client.get(owned, read="linearizable") == b"new"
 
 
-def ask(node: DatacenterProcess, key: bytes) -> socket.socket:
-    """A linearizable read, left in the socket of a node that does not run."""
+def connection_to(node: DatacenterProcess) -> socket.socket:
     address = urlsplit(node.url)
-    connection = socket.create_connection((address.hostname, address.port or 0), timeout=PATIENCE_S)
+    return socket.create_connection((address.hostname, address.port or 0), timeout=PATIENCE_S)
+
+
+def ask(connection: socket.socket, key: bytes) -> None:
+    """A linearizable read, left in the socket of a node that may not run."""
     path = key.replace(b" ", b"%20")
     connection.sendall(b"GET /v2/kv/%s?read=linearizable HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" % path)
-    return connection
 
 
 def answer_of(asked: socket.socket) -> bytes:
-    """What came, whole or not; empty: the connection ended without an answer."""
-    with asked:
-        try:
-            return asked.recv(1 << 16)
-        except OSError:
-            return b""
+    """What came; empty: the connection ended without an answer."""
+    try:
+        return asked.recv(1 << 16)
+    except OSError:
+        return b""
 
 
 @pytest.mark.parametrize("kind", ["shard node", "gateway"])
