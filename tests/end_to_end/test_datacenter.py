@@ -198,9 +198,8 @@ def test_a_killed_nodes_keys_are_written_again_and_nothing_is_lost(kind: str, ho
 
 @pytest.mark.parametrize("kind", ["shard node", "gateway"])
 def test_a_node_that_wakes_up_after_its_lease_says_nothing_of_its_old_memory(kind: str, home: Datacenter) -> None:
-    """The requests are in its sockets when it wakes up, and the database says within a millisecond that it is late. What
-    happens in that millisecond is for the rules of the store, whose tests have a planted fault for reads without a
-    fence."""
+    """The requests are in its sockets when it wakes up, and the database says within a millisecond that it is late.
+    What happens in that millisecond is for the rules of the store: their tests have a planted fault for it."""
     victim = home.gateway if kind == "gateway" else home.shard_nodes[0]
     key, owned = key_of(home, victim, f"pause {kind}"), b"owned by transactions/%s" % kind.encode()
     with victim.client() as client:
