@@ -9,7 +9,7 @@ from epoxy.model.api import ReplicaView
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import AcceptOk, ConfigOk, Failed, Inspect, Prepare, PrepareOk, Reply, Request, UpdateConfig
-from epoxy.model.records import Proposal
+from epoxy.model.records import ExpiryEntry, Proposal
 from epoxy.model.sessions import session_key
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
 from epoxy.model.transactions import Put, Txn, TxnOutcome
@@ -317,3 +317,21 @@ def test_the_end_of_a_session_is_told_when_it_is_durable() -> None:
     assert over == []
     here.disk.sync()
     assert over == [session]
+
+
+def test_shards_that_come_together_are_looked_through_for_leases_once() -> None:
+    here, loads = Shared(), list[bytes | None]()
+
+    def expiring(after: bytes | None, _limit: int) -> list[tuple[bytes, ExpiryEntry]]:
+        loads.append(after)
+        return []
+
+    here.node.leases.indexes[:] = [expiring]
+    for _ in range(128):
+        here.node.took()
+    assert loads == []
+    here.clock.advance(TOOK_MS)
+    assert loads == [None]
+    here.node.took()
+    here.clock.advance(TOOK_MS)
+    assert loads == [None, None]

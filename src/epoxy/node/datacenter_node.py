@@ -31,12 +31,15 @@ from epoxy.model.writes import (
 from epoxy.node.process.config import Settings
 from epoxy.node.service import READ_LATE, WRITE_LATE, Heard, Node, Written
 from epoxy.node.timing import Links
-from epoxy.ports import Clock, Dice, MemberTransport, OwnerRoutes, Store
+from epoxy.ports import Clock, Dice, MemberTransport, OwnerRoutes, Store, Timer
 from epoxy.runtime.admission import Admission, Caller, Ticket
 
 T = TypeVar("T", Outcome, ReadAnswer)
 
 NOT_LOADED = Refused(reason="the database did not answer in time; the write was dropped")
+
+TOOK_MS = 250.0
+"""Shards that are handed over come one after the other, some milliseconds apart. A count begins as much later."""
 
 QUIESCE_MS = 10.0
 """Between two looks at the writes of a shard that is to be handed over."""
@@ -73,6 +76,7 @@ class DatacenterNode(Node):
         self._ending: set[int] = set()
         """Shards that are to be handed over, whose writes under way end here."""
         self._handover_listeners: list[Callable[[], None]] = []
+        self._loading_leases: Timer | None = None
         self.session_ended: Callable[[bytes], None] = lambda _: None
         """At the gateway: called with each session of clients that is over, once that is durable."""
         self.replica.commit_watchers.append(self._session_committed)
@@ -211,7 +215,13 @@ class DatacenterNode(Node):
         return self.routes.is_mine(key) or shard_of(key) in self._ending
 
     def took(self) -> None:
-        """Shards are owned here from now on: their leases are counted here."""
+        """Shards are owned here from now on: their leases are counted here, once for those that come together, because
+        all values that end are looked through for them."""
+        if self._loading_leases is None:
+            self._loading_leases = self.clock.call_later(TOOK_MS, self._load_leases)
+
+    def _load_leases(self) -> None:
+        self._loading_leases = None
         self.leases.load()
 
     def quiesce(self, shard: int, done: Callable[[bool], None], looks: int = QUIESCE_LOOKS) -> None:

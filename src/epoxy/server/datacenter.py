@@ -149,8 +149,8 @@ class DatacenterSession:
         self._database = database
         self._loop = asyncio.get_running_loop()
         self._clock, self._dice = LoopClock(self._loop), SystemDice()
-        self._certificates = Certificates(settings)
-        self._secrets = ClusterSecrets(settings)
+        self.certificates = Certificates(settings)
+        self.secrets = ClusterSecrets(settings)
         self.ownership = Ownership(
             database,
             self._clock,
@@ -215,11 +215,11 @@ class DatacenterSession:
         self.storage = PostgresStorage(self._settings, store, is_new=not position)
 
     def _make_links(self, session: int, replica: int) -> NodeLinks:
-        tls = self._certificates
+        tls = self.certificates
         return NodeLinks(
             session,
             replica,
-            self._secrets.peer_keys,
+            self.secrets.peer_keys,
             clock=self._clock,
             dice=self._dice,
             ssl=tls.for_dialing,

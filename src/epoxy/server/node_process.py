@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from epoxy.model.errors import ConfigError, RottenRow, StoreFailed, StoreUnavailable
 from epoxy.node.access.audit import audit_of
@@ -30,21 +30,32 @@ from epoxy.transport.wan.emulation import Link
 STORE_FAILED = "the store failed; ending without another answer"
 
 
+class HeldByNodes(Protocol):
+    """What the session of a node in a datacenter of several has: it outlives the kind of node."""
+
+    certificates: Certificates
+    secrets: ClusterSecrets
+
+    @property
+    def storage(self) -> Storage: ...
+
+
 class NodeProcess:
     """A part of a process, made inside a running event loop."""
 
     node: Node
     endpoints: Endpoints
 
-    def __init__(self, settings: Settings, storage: Storage | None) -> None:
-        """`storage` None: a data directory of its own."""
+    def __init__(self, settings: Settings, shared: HeldByNodes | None) -> None:
+        """`shared`: what a node of several has of its session; None: it is alone, with a data directory of its own."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         check(settings)
         self._stopped = False
         map_long_blocks()
         end_on_fatal_signals(settings.node.data_dir, report_failed)  # before a migration reads the old tree
-        self.certificates = Certificates(settings)
+        self.certificates = shared.certificates if shared is not None else Certificates(settings)
+        storage = shared.storage if shared is not None else None
         if storage is None:
             post, schedule = self._loop.call_soon_threadsafe, self._loop.call_soon
             storage = EmbeddedStorage(settings, post, schedule, self._store_failed)
@@ -52,7 +63,8 @@ class NodeProcess:
         self._embedded = storage if isinstance(storage, EmbeddedStorage) else None
         self._store = storage.store
         self.settings = settings = settings.of_cluster(storage.cluster)
-        self.secrets = ClusterSecrets(settings)
+        # One object for all that signs, so that SIGHUP renews the links between nodes, too.
+        self.secrets = shared.secrets if shared is not None else ClusterSecrets(settings)
         self.reloading = Reloading(
             {"secrets": self.secrets, "certificates": self.certificates}, self.certificates.remind
         )

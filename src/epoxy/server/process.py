@@ -40,11 +40,10 @@ from epoxy.server.elect_agents import ElectAgents
 from epoxy.server.endpoints import Endpoints
 from epoxy.server.listeners import HandedOn
 from epoxy.server.member_url import check_member_url, move_alone
-from epoxy.server.node_process import NodeProcess, warn
+from epoxy.server.node_process import HeldByNodes, NodeProcess, warn
 from epoxy.server.peer_router import PeerRouter
 from epoxy.server.probes import Probes
 from epoxy.server.scrubbing import Scrubbing, cannot_start
-from epoxy.server.storage import Storage
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier, wall_ms
 from epoxy.transport.peers.forwarded_mark import ForwardedMarks
@@ -56,11 +55,8 @@ READY_S, READY_POLL_S = 1.0, 0.01
 after its first connections. Without them it says so to its clients."""
 
 
-class SharedStore(Protocol):
+class SharedStore(HeldByNodes, Protocol):
     """What the gateway of several nodes has of its datacenter (`server.datacenter`)."""
-
-    @property
-    def storage(self) -> Storage: ...
 
     def gateway_node(
         self,
@@ -87,7 +83,7 @@ class Process(NodeProcess):
     """A node that is a whole replica: the only one of its datacenter, or the gateway of several."""
 
     def __init__(self, settings: Settings, shared: "SharedStore | None" = None) -> None:
-        super().__init__(settings, shared.storage if shared is not None else None)
+        super().__init__(settings, shared)
         self._shared = shared
         settings = self.settings
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.

@@ -85,7 +85,7 @@ class ProcessSession(DatacenterSession):
         self._listener = listener
 
     def _make_links(self, session: int, replica: int) -> NodeLinks:
-        links = NodeLinks(session, replica, self._secrets.peer_keys, clock=self._clock, dice=self._dice)
+        links = NodeLinks(session, replica, self.secrets.peer_keys, clock=self._clock, dice=self._dice)
         self._listener.accept = links.accept
         return links
 

@@ -19,7 +19,7 @@ from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 
 class ShardProcess(NodeProcess):
     def __init__(self, settings: Settings, session: DatacenterSession) -> None:
-        super().__init__(settings, session.storage)
+        super().__init__(settings, session)
         self._session = session
         clock = CoarseClock(self._clock)
         self.node = node = session.shard_node(self.settings, clock, self._dice, self._alarm)
