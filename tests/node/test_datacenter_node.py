@@ -14,7 +14,7 @@ from epoxy.model.sessions import session_key
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
 from epoxy.model.transactions import Put, Txn, TxnOutcome
 from epoxy.model.writes import Committed, Consistency, Outcome, ReadAnswer, ReadResult, Refused, Source, Write
-from epoxy.node.datacenter_node import NOT_LOADED, QUIESCE_LOOKS, QUIESCE_MS, DatacenterNode
+from epoxy.node.datacenter_node import NOT_LOADED, QUIESCE_LOOKS, QUIESCE_MS, TOOK_MS, DatacenterNode
 from epoxy.node.keys.replica import NOT_OWNED
 from epoxy.node.service import READ_LATE
 from epoxy.runtime.admission import GRAIN_MS
