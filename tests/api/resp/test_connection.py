@@ -7,6 +7,7 @@ import pytest
 from epoxy.api.resp.limits import LONG_CHUNK_BYTES, RespLimits
 from epoxy.codec import resp
 from epoxy.model.access import AccessRole
+from epoxy.model.errors import StoreUnavailable
 from epoxy.model.records import MAX_VALUE_BYTES
 from tests.api.resp.resp_world import (
     FakeNode,
@@ -352,6 +353,26 @@ def test_somebody_who_left_is_forgotten_once_answered() -> None:
             await until(lambda: not at.door.connections)
 
     run(story)
+
+
+def test_a_database_that_is_away_is_no_bug(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of keys is read from it at once. What a write has done by then is not known."""
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("the database does not answer")
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            monkeypatch.setattr(at.node, "page", away)
+            at.node.outcomes.append(StoreUnavailable("the database does not answer"))
+            client.send("SCAN 0", "SET k v", "PING")
+            unknown = b"-INDEFINITE the database does not answer\r\n"
+            await client.expect(b"-UNAVAILABLE the database does not answer\r\n" + unknown + b"+PONG\r\n")
+
+    with caplog.at_level(logging.ERROR):
+        run(story)
+    assert caplog.text == ""
 
 
 def test_a_bug_is_told_and_logged_and_leaves_the_connection_in_order(caplog: pytest.LogCaptureFixture) -> None:

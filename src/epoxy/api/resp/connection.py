@@ -30,7 +30,7 @@ from epoxy.api.resp.session_access import spelled
 from epoxy.api.resp.session_identity import IdentifiedSession
 from epoxy.api.resp.turns import read_slices
 from epoxy.codec import resp
-from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
+from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed, StoreUnavailable
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.protocol.strings.faults import CommandFault
 from epoxy.transport.holdings import BUSY_S, FREE_BYTES
@@ -306,6 +306,9 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
             reply = resp.error(f"QUOTA {error}")
         except RottenRow as rot:
             reply = resp.error(f"ERR {rot}; it is being repaired, try again")
+        except StoreUnavailable as error:
+            word = "INDEFINITE" if command is None or command.writes else "UNAVAILABLE"
+            reply = resp.error(f"{word} {error}")
         except StoreFailed:
             raise
         except Exception:
