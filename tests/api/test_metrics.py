@@ -12,6 +12,7 @@ from epoxy.api.counters import BUCKETS, Counters
 from epoxy.api.metrics import Metrics, snake_case
 from epoxy.model.api import DiskUsage
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.errors import StoreUnavailable
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path, Write
@@ -382,3 +383,15 @@ def test_counters_observe_writes() -> None:
 )
 def test_labels(name: str, label: str) -> None:
     assert snake_case(name) == label
+
+
+def test_what_a_database_that_is_away_knows_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = World(1)
+
+    def away() -> int:
+        raise StoreUnavailable("the database does not answer")
+
+    monkeypatch.setattr(here.node.feed, "kept", away)
+    told = Metrics(here.node).text()
+    assert b"epoxy_changelog_rows" not in told
+    assert b"epoxy_changelog_bytes" in told

@@ -7,6 +7,7 @@ to `OF_NODE` (or `COUNTED`). Nothing is kept up to date for Prometheus: values a
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from epoxy.api.counters import Counters, Histogram, Requests
 from epoxy.model.cluster import ReplicaStatus
+from epoxy.model.errors import StoreUnavailable
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.writes import Path
 from epoxy.node.access.audit import AuditOutcome
@@ -54,7 +56,9 @@ class Metrics(Collector):
         for family in COUNTED:
             yield family.collect(self.counters)
         for family in OF_NODE:
-            yield family.collect(self._node)
+            # What a database that is away knows is left out: the rest is wanted then most of all.
+            with suppress(StoreUnavailable):
+                yield family.collect(self._node)
 
 
 class Family(Struct, frozen=True):
