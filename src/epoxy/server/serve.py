@@ -34,8 +34,9 @@ way again and again, for 7 % of a busy node's CPU time, and finds nothing: the p
 LOOK_S = 0.1
 """Between two looks for the first configuration in the database, which the gateway writes."""
 
-LEAVE_S = 30.0
-"""For a node to hand its shards over, clients' requests under way included: those end within ten seconds."""
+LEAVE_S = 20.0
+"""For a node to hand its shards over, clients' requests under way included: those end within ten seconds. Supervisors
+give thirty before they kill."""
 
 PROMOTION_S = 0.5
 """For the requests of a node that becomes the gateway: without one, most of them wait in vain."""
