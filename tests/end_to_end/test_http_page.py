@@ -78,8 +78,9 @@ def codes_of_the_document() -> set[str]:
 
 
 def test_the_page_and_the_document_know_the_same_error_codes() -> None:
-    elsewhere = {"method_not_allowed"}
-    """Wrong methods are no operations of the document."""
+    elsewhere = {"method_not_allowed", "not_gateway", "no_gateway", "gateway_lost"}
+    """Wrong methods are no operations of the document, nor are peers; what a node of several cannot pass on to its
+    gateway is said of every operation."""
     definite = {"retry_after_ms", "pipeline"}
     assert codes_of_the_document() == codes_of_the_page() - elsewhere - definite
 

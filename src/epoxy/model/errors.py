@@ -21,7 +21,8 @@
     │   ├── TransactionTooLarge definite    it was not started
     │   ├── StoreRefused        definite    a data directory that must not be opened; it was left as it is
     │   ├── RottenRow           definite    a row whose checksum is wrong; it is never returned
-    │   └── StoreFailed         indefinite  a write or fsync failed: the process must end
+    │   ├── StoreFailed         indefinite  a write or fsync failed: the process must end
+    │   └── StoreUnavailable    definite    the database that nodes share does not answer; a read was not done
     ├── InvariantViolation      indefinite  two values for one instance: a bug, or a corrupt store
     └── ClientError                         raised by the Python client about its own request
         ├── Unavailable         definite    no node accepted the request

@@ -23,7 +23,7 @@ from epoxy_sim.simulation import Report, Violation
 CAUGHT = {
     "rows-stay": ("never-visible", 0),
     "surplus-stays": ("ring", 4),
-    "expire-unseeing": ("one-runner", 3),
+    "expire-unseeing": ("one-runner", 31),
     "no-fence": ("one-runner", 215),
     "no-reservation": ("one-actor", 0),
     "everybody-hosts": ("liveness", 1),

@@ -31,7 +31,7 @@ class RowShards:
         last = pack_bytes(FIRST_SYSTEM_KEY)[:-1]
         self._elsewhere = (
             (self._changelog, strinc(self._changelog)),
-            *((root, root + last) for root in self._keyed),
+            *[(root, root + last) for root in self._keyed],
         )
 
     def of(self, row: bytes) -> int:
