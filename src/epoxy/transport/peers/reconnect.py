@@ -62,6 +62,7 @@ class PeerConnections:
         self._open: list[Dial] = []
         self._leaving: Dial | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
         self.refused = self.lost = 0
         """Handshakes that the peer refused or broke off, and open connections that it ended. What this end gave up for
         want of an answer is not counted: that says how slow the peer is. Nor is a node that is not the gateway."""
@@ -72,6 +73,7 @@ class PeerConnections:
 
     def close(self) -> None:
         """Without waiting for the end of the tasks."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
 
@@ -103,7 +105,7 @@ class PeerConnections:
 
     async def _keep_open(self) -> None:
         failures = 0
-        while True:
+        while not self._closed:  # A cancellation in the moment of a timeout may be taken for that.
             try:
                 was_good = await self._once()
             except Exception as error:
@@ -121,7 +123,8 @@ class PeerConnections:
         address may."""
         loop, count = asyncio.get_running_loop(), len(self._addresses)
         first, troubles = self._worked, []
-        reports_from = loop.time() + self._limits.connect_timeout_ms / 1000
+        # Timers ring a little early, by the loop's own clock.
+        reports_from = loop.time() + 0.9 * self._limits.connect_timeout_ms / 1000
         for step in range(count):
             address = self._addresses[(first + step) % count]
             dial = self._make(self._on_ready)
