@@ -452,6 +452,7 @@ def test_a_shard_that_goes_while_others_learn_is_learned_at_its_next_owner() -> 
     assert replica.newest(b"going") is None
 
 
+@pytest.mark.pure("puts a method of its own into the store")
 def test_a_page_is_loaded_before_it_is_learned() -> None:
     """Row by row from a database, the event loop stood still for longer than a lease."""
     node = Node()
