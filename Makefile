@@ -39,7 +39,7 @@ help: ## print this list
 setup: $(READY) ## make .venv with everything pinned (again only when the pins or pyproject.toml change)
 
 # The stamp is written last: a setup that broke half way is made again from the start.
-$(READY): requirements/dev.txt requirements/redis.txt requirements/run.in pyproject.toml tools/programs.py
+$(READY): requirements/dev.txt requirements/redis.txt requirements/client.in requirements/server.in pyproject.toml tools/programs.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Epoxy needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make setup PYTHON=python3.11" >&2; exit 1; }
 	rm -f $(READY)
@@ -56,11 +56,30 @@ fast: $(FAST_READY) ## make .venv-fast: the package as it is run in earnest, its
 $(FAST_READY): setup.py pyproject.toml requirements/run.txt $(shell find src -name '*.py') | $(READY)
 	rm -rf $(FAST_READY) build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
-	$(PYTHON) -m venv $(FAST_VENV)
+	$(PYTHON) -m venv --clear $(FAST_VENV)
 	$(FAST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
-	$(FAST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel/epoxy-*.whl
+	$(FAST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel/epoxydb-*.whl
 	$(FAST_VENV)/bin/epoxy --version
 	@touch $(FAST_READY)
+
+# What judges what is shipped: packages, and the files of deploy/.
+PACKAGES_READY := $(VENV)/.packages
+.PHONY: packages-tools
+packages-tools: $(PACKAGES_READY) ## judges of packages, Dockerfiles, compose files and manifests
+
+$(PACKAGES_READY): requirements/packages.txt | $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/packages.txt
+	@touch $(PACKAGES_READY)
+
+.PHONY: deploy-check
+deploy-check: setup packages-tools ## ask systemd and kubectl about the files of deploy/ (wants both)
+	$(BIN)/python -m tools.deploy_check
+
+# PACKAGES takes the tool's own options: --pure leaves the compiled wheel out, --twice builds all again and compares.
+PACKAGES ?=
+.PHONY: packages
+packages: setup packages-tools ## sdist and wheels in dist/, judged and tried in empty environments (wants a C compiler, and compiles twice)
+	$(BIN)/python -m tools.packages $(PACKAGES)
 
 # DEMO takes the command's own options, as in `make demo DEMO='--regions 5'`; EPOXY another build, as in
 # `make fast demo EPOXY=.venv-fast/bin/epoxy`.
@@ -110,6 +129,14 @@ $(LIBRARIES_READY): requirements/libraries.txt tests/libraries/npm/package-lock.
 	$(BIN)/python -m tools.libraries
 	@touch $(LIBRARIES_READY)
 
+PROMTOOL_READY := $(VENV)/.promtool
+.PHONY: promtool
+promtool: $(PROMTOOL_READY) ## promtool, for the tests of the alert rules in deploy/prometheus
+
+$(PROMTOOL_READY): tools/promtool.py | $(READY)
+	$(BIN)/python -m tools.promtool
+	@touch $(PROMTOOL_READY)
+
 # SUITE takes the tool's own options; --write renews docs/redis-py.md.
 SUITE ?= --write
 .PHONY: redis-py-suite
@@ -123,7 +150,7 @@ $(SUITE_READY): requirements/redis-py-suite.txt
 	@touch $(SUITE_READY)
 
 .PHONY: test
-test: setup browser libraries ## run every test; TESTS chooses some of them
+test: setup browser libraries packages-tools promtool ## run every test; TESTS chooses some of them
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 # Each in an environment of its own beside .venv; one that fails does not keep the next from its turn.
@@ -159,10 +186,20 @@ actors-campaign: setup ## 10,000 changes of actors in three regions under kills,
 datacenter-campaign: setup ## 3 datacenters of 2 nodes on PostgreSQL under kills, pauses, stops and promotions, judged; 12 minutes
 	$(BIN)/python -m tests.datacenter_campaign $(CAMPAIGN)
 
+# CAMPAIGN as above; a look: make upgrade-campaign CAMPAIGN='--writes 2000'
+.PHONY: upgrade-campaign
+upgrade-campaign: setup ## 50,000 writes while nodes are restarted in turn, and 50,000 from the last release to this build and back, judged; 10 minutes
+	$(BIN)/python -m tests.end_to_end.upgrade_campaign $(CAMPAIGN)
+
+# DRY=1 only checks.
+.PHONY: release
+release: setup ## check, test, build and tag a release of what is committed on main; nothing is pushed; a look: make release DRY=1
+	$(BIN)/python -m tools.release $(if $(DRY),--dry-run)
+
 # The same tests, in .venv, with the compiled package in front of the sources. What is marked `pure` says why it stays out.
 FAST_SITE = $(shell $(FAST_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 .PHONY: test-compiled
-test-compiled: fast ## run the tests against the compiled package; TESTS chooses some of them
+test-compiled: fast packages-tools ## run the tests against the compiled package; TESTS chooses some of them
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -c 'import epoxy; assert epoxy.__compiled__'
 	PYTHONPATH=$(FAST_SITE) $(BIN)/pytest -m 'not pure' -n $(WORKERS) --dist worksteal $(TESTS)
 
@@ -243,6 +280,12 @@ FAILOVERS ?= 20
 bench-backup: setup ## back up KEYS (default 1000000) from three real nodes while clients write, look for every key, restore
 	$(BIN)/python -m benchmarks.backup --keys $(KEYS)
 
+# STARTS takes the benchmark's own options; a look: make bench-starts STARTS='--keys 100000 --rounds 1'
+STARTS ?= --limit-s 2
+.PHONY: bench-starts
+bench-starts: setup fast ## how long a node with 2,000,000 keys takes until it is ready, stopped and killed; fails above 2 s, so leave it a core; 2 minutes
+	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.starts $(STARTS)
+
 .PHONY: bench-access
 bench-access: setup fast ## what asking for tokens costs: an open cluster and one with tokens in alternating windows; 4 minutes
 	$(BIN)/python -m benchmarks.access_cost --python $(FAST_VENV)/bin/python $(ACCESS)
@@ -299,6 +342,8 @@ lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 run.in --output-file run.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 dev.in --constraints run.txt --output-file dev.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 browser.in --constraints dev.txt --output-file browser.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 build.in --constraints dev.txt --output-file build.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 packages.in --constraints dev.txt --output-file packages.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 libraries.in --constraints dev.txt --output-file libraries.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 redis-py-suite.in --constraints dev.txt --output-file redis-py-suite.txt
 	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.12 --no-deps redis.in --output-file redis.txt
@@ -307,5 +352,5 @@ lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 
 .PHONY: clean
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(SUITE_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(SUITE_VENV) $(BENCH_VENV) .venv-previous build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
 	find src tests tools benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

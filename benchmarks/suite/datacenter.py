@@ -3,6 +3,10 @@ and beside plain `INSERT … ON CONFLICT` by as many clients of the same server.
 
 All of them run at the same time. A stretch of one follows a stretch of the other, the order turned round every time,
 and the ratios are those of one round: what the machine does to all of them falls out.
+
+What a second node adds cannot be seen where all nodes share two cores with the database and the load generator. So
+there are stretches in which each process of ours has a share of a core and no more (`cpu_shares.py`): then a second
+node brings its own CPU time, as a second machine would, and the database has what it needs.
 """
 
 from collections.abc import Sequence
@@ -12,9 +16,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from benchmarks.suite.cpu_shares import shares
 from benchmarks.suite.job import Outcome
 from benchmarks.suite.makers import Makers
 from benchmarks.suite.measure import Field, Plan, generate, say, words
+from benchmarks.suite.processes import tree
 from benchmarks.suite.systems.base import Operation, System
 from benchmarks.suite.systems.datacenter import Datacenter, PlainInserts, database_server
 from benchmarks.suite.systems.epoxy import Epoxy
@@ -45,10 +51,16 @@ DOORS = {
 PLAN = Plan(rounds=4, warm_s=0.5, seconds=1.5)
 
 
-def workload(name: str, title: str, turns: tuple[Turn, ...], clients: int, contenders: Sequence[str]) -> Workload:
+CORES = 0.35
+"""Of each process, where shares are kept: three nodes leave half of two cores to the database and the generator."""
+
+
+def workload(
+    name: str, title: str, turns: tuple[Turn, ...], clients: int, contenders: Sequence[str], condition: str = ""
+) -> Workload:
     return Workload(
         name=f"datacenter-{name}-{clients}",
-        title=f"{title}, {counted(clients)}",
+        title=f"{title}, {counted(clients)}{condition}",
         turns=turns,
         clients=clients,
         contenders=tuple(contenders),
@@ -65,6 +77,11 @@ RESP = tuple(
 HTTP = (
     workload("http-fresh", f"{FRESH} over HTTP", CREATE, 64, [over_http(name) for name in OURS]),
     workload("http-overwrite", f"{AGAIN} over HTTP", OVERWRITE, 64, [over_http_put(name) for name in OURS]),
+)
+WITHIN_SHARES = tuple(
+    workload(f"{name}-shares", title, turns, clients, OURS, f", {CORES:g} cores for each process")
+    for clients in (64, 256)
+    for name, title, turns in (("fresh", FRESH, CREATE), ("overwrite", AGAIN, OVERWRITE))
 )
 WORKLOADS = (*RESP, *HTTP)
 
@@ -114,7 +131,14 @@ def measured(makers: Makers, folder: Path, plan: Plan) -> Found:
         field = Field(systems, DOORS)
         for name in systems:
             generate(storing(field.door(name), Operation.PUT, CHANGING, STORED))
-        return {each.name: [] for each in WORKLOADS} | in_turns(field, plan)
+        found: Found = {each.name: [] for each in (*WORKLOADS, *WITHIN_SHARES)} | in_turns(field, plan, WORKLOADS)
+        try:
+            for system in systems.values():
+                stack.enter_context(shares(tree(system.roots), CORES))
+        except OSError as error:
+            say(f"no shares of a core can be kept here, so none are measured: {error}")
+            return found
+        return found | in_turns(field, plan, WITHIN_SHARES)
 
 
 def more_processes(system: System, count: int) -> None:
@@ -124,11 +148,11 @@ def more_processes(system: System, count: int) -> None:
         node.config.write_text(text.replace("[node]\n", f"[node]\nprocesses = {count}\n"), "utf-8")
 
 
-def in_turns(field: Field, plan: Plan) -> Found:
+def in_turns(field: Field, plan: Plan, workloads: Sequence[Workload]) -> Found:
     found: Found = {}
     for number in range(plan.rounds):
         say(f"datacenter, round {number + 1} of {plan.rounds}")
-        for each in WORKLOADS:
+        for each in workloads:
             present = [contender for contender in each.contenders if contender in field]
             outcomes = {}
             for contender in present if number % 2 == 0 else reversed(present):

@@ -19,6 +19,7 @@ from benchmarks.suite.datacenter import (
     SHARED,
     TWO,
     TWO_PROCESSES,
+    WITHIN_SHARES,
     WORKLOADS,
     Found,
     Stretch,
@@ -60,6 +61,8 @@ def ratios(found: Found) -> Iterator[Verdict]:
         stretches = found.get(each.name, [])
         yield from compared(each, stretches, ONE, EMBEDDED, OF_EMBEDDED)
         yield from compared(each, stretches, ONE, PLAIN, OF_PLAIN)
+    for each in WITHIN_SHARES:
+        stretches = found.get(each.name, [])
         yield from compared(each, stretches, TWO, ONE, OF_ONE_NODE)
         yield from compared(each, stretches, TWO_PROCESSES, EMBEDDED, OF_ONE_PROCESS)
     for each, named in zip(HTTP, (over_http, over_http_put), strict=True):
@@ -85,7 +88,7 @@ def compared(
 
 
 def unfailing(found: Found) -> Iterator[Verdict]:
-    for each in WORKLOADS:
+    for each in (*WORKLOADS, *WITHIN_SHARES):
         ours = [outcomes for contender, outcomes in by_contender(found[each.name]) if contender != PLAIN]
         failed = sum(outcome.failed for outcomes in ours for outcome in outcomes)
         total = failed + sum(outcome.answered for outcomes in ours for outcome in outcomes)
@@ -101,7 +104,7 @@ def by_contender(stretches: Sequence[Stretch]) -> Iterator[tuple[str, list[Outco
 
 def rates(found: Found) -> Table:
     rows = []
-    for each in WORKLOADS:
+    for each in (*WORKLOADS, *WITHIN_SHARES):
         for number, (contender, outcomes) in enumerate(sorted(by_contender(found[each.name]), key=place)):
             one = figures(outcomes)
             rows.append(
@@ -129,7 +132,7 @@ def place(named: tuple[str, list[Outcome]]) -> int:
 def cpu(found: Found) -> Table:
     """Medians. Cores: of the machine's, in use at the same time."""
     rows = []
-    for each in WORKLOADS:
+    for each in (*WORKLOADS, *WITHIN_SHARES):
         for number, (contender, outcomes) in enumerate(sorted(by_contender(found[each.name]), key=place)):
 
             def middle(of: Callable[[Outcome], float], outcomes: list[Outcome] = outcomes) -> float:

@@ -127,7 +127,7 @@ ROOMS = (
 def load(name: str) -> Any:
     match name:
         case "__version__":
-            return import_module("importlib.metadata").version("epoxy")
+            return import_module("importlib.metadata").version("epoxydb")
         case "__compiled__":
             return not import_module("importlib.util").find_spec("epoxy.node.keys.driver").origin.endswith(".py")
         case "testing":

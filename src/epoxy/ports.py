@@ -1,6 +1,6 @@
 """What the engines need from their environment, as Protocols. Production and simulation implement them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from epoxy.model.members import MemberReply, MemberRequest
@@ -109,9 +109,13 @@ class Store(Protocol):
         """Call `done` with a cut that holds everything committed so far, once it is durable, and perhaps later commits;
         each commit whole or not at all. Never called if the store fails."""
 
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """Call `done` when `durable` has all that other nodes which share this store had made durable before this call.
+        At once in a store that is not shared."""
+
     def newest_stamp(self) -> int:
         """The number of commits that were given stamps, durable or not; their stamps begin with it. In a store that
-        several nodes share: those of all nodes that were durable when this one last wrote."""
+        several nodes share: those of all nodes that were durable when this one last wrote, or caught up."""
 
     def stamped_bytes(self) -> int:
         """Keys and values of all rows that were stamped since this store was opened. Counted here, where each of them
@@ -158,10 +162,22 @@ class OwnerRoutes(Protocol):
     shards, each of which is owned by one node at a time."""
 
     @property
+    def forwarded(self) -> Mapping[tuple[str, str], int]:
+        """Requests passed on, by their kind and by what became of them: "answered", "refused" or "unknown"."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for an owner."""
+
+    @property
     def is_gateway(self) -> bool:
         """Whether this node owns the system shard: it alone speaks with other datacenters."""
 
-    def is_mine(self, key: bytes) -> bool: ...
+    def is_mine(self, key: bytes) -> bool:
+        """Whether requests about it are served here."""
+
+    def runs(self, key: bytes) -> bool:
+        """Whether its rules run here: as above, and while requests wait until a next gateway is there."""
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         """At the owner of its key."""

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.actors import conversation
 from epoxy.actors.conversation import NO_PROMISE, Conversation
 from epoxy.actors.datacenter_lease import WAIT_MS
-from epoxy.model.envoy_messages import EnvoyHello, Ping, Pong, Rejected, Stopped, Welcome
+from epoxy.model.envoy_messages import PROTOCOL_VERSION, EnvoyHello, Ping, Pong, Rejected, Stopped, Welcome
 from epoxy.protocol.placement.records import EnvoyId
 from tests.actors.bench import Datacenter, Envoy
 
@@ -102,3 +103,14 @@ def test_a_promise_waits_for_the_fence_of_a_shared_store() -> None:
     assert not any(isinstance(word, Pong) for word in here.link.heard)
     fenced.pop()()
     assert here.link.heard[-1] == Pong(sent_ms=7)
+
+
+@pytest.mark.parametrize(("version", "is_served"), [(1, True), (PROTOCOL_VERSION, True), (PROTOCOL_VERSION + 1, False)])
+def test_a_worker_that_is_ahead_of_its_nodes_is_refused_with_both_versions(version: int, is_served: bool) -> None:
+    here = Waiting()
+    here.talk.heard(replace(HELLO, protocol_version=version))
+    assert bool(here.waiting) is is_served
+    if not is_served:
+        (refused,) = here.link.heard
+        assert isinstance(refused, Rejected)
+        assert f"version {version} of the protocol of workers, and this node {PROTOCOL_VERSION}" in refused.message

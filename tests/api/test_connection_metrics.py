@@ -23,6 +23,14 @@ def test_what_is_held_and_who_was_aborted_for_it() -> None:
     assert found["epoxy_held_aborts_total", ""] == 1
 
 
+def test_what_is_forwarded_to_the_gateway() -> None:
+    forwarder = Mock(outcomes=Counter({"sent": 5, "refused": 1, "lost": 0}))
+    (family,) = [each for each in ConnectionMetrics(forwarder=forwarder).collect() if "forwarded" in each.name]
+    found = {(sample.name, sample.labels["outcome"]): sample.value for sample in family.samples}
+    assert {outcome: count for (_, outcome), count in found.items()} == {"sent": 5, "refused": 1, "lost": 0}
+    assert {name for name, _ in found} == {"epoxy_forwarded_http_total"}
+
+
 def test_each_peer_has_its_counts() -> None:
     peers = Mock(connections_refused=Counter({2: 0, 3: 4}), connections_lost=Counter({2: 1, 3: 0}))
     found = samples(ConnectionMetrics(peers=peers))

@@ -6,27 +6,35 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from epoxy.api.counters import BUCKETS, Counters
+from epoxy.api.counters import Counters
 from epoxy.api.metrics import Metrics, snake_case
-from epoxy.model.api import DiskUsage
+from epoxy.model.api import DiskUsage, SessionReport
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.errors import StoreUnavailable
+from epoxy.model.histogram import BUCKETS
 from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
+from epoxy.model.versions import PeerVersions, WireVersions
 from epoxy.model.writes import Path, Write
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import FREE_GUESSES, Guesses
 from epoxy.node.keys.driver import FoldCounts
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.node.report import Credentials
+from epoxy.protocol.members.retention import RetentionCeiling
+from epoxy.store.embedded.syncs import SyncTimes
 from epoxy.store.row_kinds import RowKind
 from tests.node.service_bench import World
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 INTERFACE = {
+    "epoxy_build_info",
+    "epoxy_peer_build_info",
+    "epoxy_wire_mismatches",
     "epoxy_proposals",
     "epoxy_proposal_duration_seconds",
     "epoxy_fast_path",
@@ -46,7 +54,23 @@ INTERFACE = {
     "epoxy_owner_hints",
     "epoxy_changelog_rows",
     "epoxy_changelog_bytes",
+    "epoxy_changelog_limit_bytes",
+    "epoxy_clock_seconds",
+    "epoxy_datacenter_nodes",
     "epoxy_disk_bytes",
+    "epoxy_forwarded_requests",
+    "epoxy_forwarded_waiting",
+    "epoxy_gateway",
+    "epoxy_in_flight",
+    "epoxy_in_flight_limit",
+    "epoxy_keys",
+    "epoxy_longest_sync_seconds",
+    "epoxy_peer_up",
+    "epoxy_ready",
+    "epoxy_shards_owned",
+    "epoxy_shards_without_owner",
+    "epoxy_sync_duration_seconds",
+    "epoxy_tolerated_failures",
     "epoxy_repaired_keys",
     "epoxy_replicas",
     "epoxy_txn_open",
@@ -116,6 +140,21 @@ def test_proposals_by_outcome_and_path() -> None:
     assert found["epoxy_proposal_duration_seconds_sum", ()] == pytest.approx(14.44)
 
 
+def test_builds_here_and_at_peers() -> None:
+    known = PeerVersions(1, WireVersions(oldest=5, newest=6, release="0.2.0"))
+    known.heard(2, WireVersions(oldest=6, newest=7, release="0.3.0"))
+    known.heard(3, WireVersions(oldest=8, newest=8, release="0.9.0"))
+    found = samples(Metrics(node_with(versions=known, statuses=[ReplicaStatus.ACTIVE] * 4)))
+    (here,) = [labels for name, labels in found if name == "epoxy_build_info"]
+    assert {("version", "0.2.0"), ("wire", "6")} <= set(here)
+    peers = {labels for name, labels in found if name == "epoxy_peer_build_info"}
+    assert peers == {
+        (("peer", "2"), ("version", "0.3.0"), ("wire", "6")),
+        (("peer", "3"), ("version", "0.9.0"), ("wire", "0")),
+    }
+    assert found["epoxy_wire_mismatches_total", ()] == 1
+
+
 def test_requests_by_type_and_result() -> None:
     metrics = Metrics()
     metrics.counters.request_handled("Prepare", "PrepareOk", 0.001)
@@ -169,8 +208,10 @@ class LeasesHeld:
 
 def node_with(**attributes: Any) -> Any:
     """As much of a node as the families of a test read; all others find zeros."""
-    replicas = [ReplicaInfo(id=i, status=status) for i, status in enumerate(attributes.pop("statuses", ()), start=1)]
-    rtts = attributes.pop("rtts", {})
+    active = ReplicaStatus.ACTIVE
+    statuses = attributes.pop("statuses", (active, active, active))
+    replicas = tuple(ReplicaInfo(id=i, status=status) for i, status in enumerate(statuses, start=1))
+    rtts, reachable = attributes.pop("rtts", {}), attributes.pop("reachable", {2, 3})
     engine = SimpleNamespace(
         replica=SimpleNamespace(number=attributes.pop("term", 0), kept=attributes.pop("kept", 0)),
         is_open=attributes.pop("is_open", False),
@@ -181,13 +222,24 @@ def node_with(**attributes: Any) -> Any:
     )
     standard: dict[str, Any] = {
         "me": 1,
+        "versions": PeerVersions(1),
         "leases": LeasesHeld(),
         "feed": SimpleNamespace(kept=lambda: 0),
-        "replica": SimpleNamespace(config=SimpleNamespace(replicas=replicas)),
-        "links": SimpleNamespace(rtt_ms=rtts.get),
+        "ready": True,
+        "orders": True,
+        "session": 0,
+        "sessions_of_datacenter": list,
+        "member": None,
+        "syncs": None,
+        "longest_sync_ms": lambda: None,
+        "admission": {},
+        "datacenter_of": lambda peer: f"DC-{peer}",
+        "changelog_ceiling": lambda: RetentionCeiling(size=100, pinned_size=400),
+        "replica": SimpleNamespace(config=replace(first_epoch((1,)), replicas=replicas)),
+        "links": SimpleNamespace(rtt_ms=rtts.get, reachable=reachable.__contains__),
         "ordered": engine,
         "failures": SimpleNamespace(count={}),
-        "driver": SimpleNamespace(counts=FoldCounts(), owners=()),
+        "driver": SimpleNamespace(counts=FoldCounts(), owners=(), routes=None),
         "changelog_bytes": None,
         "disk_usage": lambda: None,
         "repaired": 0,
@@ -235,6 +287,85 @@ def test_grants_and_what_they_did_not_allow() -> None:
     assert found["epoxy_access_refusals_total", (("reason", "unauthenticated"),)] == 0, "it rises from 0, for alerts"
     assert found["epoxy_quota_refusals_total", (("quota", "requests"),)] == 5
     assert found["epoxy_quota_refusals_total", (("quota", "bytes"),)] == 0
+
+
+def test_who_is_there() -> None:
+    node = node_with(ready=False, reachable={2})
+    found = samples(Metrics(node))
+    assert (found["epoxy_ready", ()], found["epoxy_tolerated_failures", ()]) == (0, 0)
+    assert found["epoxy_peer_up", (("datacenter", "DC-2"), ("peer", "2"))] == 1, "names of datacenters are as given"
+    assert found["epoxy_peer_up", (("datacenter", "DC-3"), ("peer", "3"))] == 0
+    assert ("epoxy_peer_up", (("datacenter", "DC-1"), ("peer", "1"))) not in found, "a node is not its own peer"
+    node.links.reachable = set().__contains__
+    assert samples(Metrics(node))["epoxy_tolerated_failures", ()] == -1
+    assert abs(found["epoxy_clock_seconds", ()] - time.time()) < 60
+
+
+def test_syncs_of_the_disk() -> None:
+    assert ("epoxy_sync_duration_seconds_count", ()) not in samples(Metrics(node_with())), "it has none"
+    assert ("epoxy_longest_sync_seconds", ()) not in samples(Metrics(node_with()))
+    syncs = SyncTimes()
+    syncs.seconds.observe(0.02)
+    found = samples(Metrics(node_with(syncs=syncs, longest_sync_ms=lambda: 20.0)))
+    assert found["epoxy_sync_duration_seconds_bucket", (("le", "0.025"),)] == 1
+    assert found["epoxy_sync_duration_seconds_bucket", (("le", "0.01"),)] == 0
+    assert (found["epoxy_sync_duration_seconds_sum", ()], found["epoxy_longest_sync_seconds", ()]) == (0.02, 0.02)
+
+
+class Counted:
+    """`KeyCount` with 1,000 keys, once the count has ended."""
+
+    keys, is_known, begun = 1_000, False, 0
+
+    def begin(self) -> None:
+        self.begun += 1
+
+
+def test_keys_are_counted_in_the_background() -> None:
+    count = Counted()
+    node = node_with(member=SimpleNamespace(key_count=count))
+    assert ("epoxy_keys", ()) not in samples(Metrics(node)), "unknown is not zero"
+    assert count.begun == 1
+    count.is_known = True
+    assert samples(Metrics(node))["epoxy_keys", ()] == 1_000
+    node.session, count.begun = 7, 0
+    assert ("epoxy_keys", ()) not in samples(Metrics(node)), "other nodes of its datacenter commit, too"
+    assert count.begun == 0
+
+
+def test_what_is_under_way() -> None:
+    admission = {"write": SimpleNamespace(count=3, limit=512), "read": SimpleNamespace(count=0, limit=700)}
+    found = samples(Metrics(node_with(admission=admission)))
+    assert found["epoxy_in_flight", (("kind", "write"),)] == 3
+    assert found["epoxy_in_flight", (("kind", "read"),)] == 0
+    assert found["epoxy_in_flight_limit", (("kind", "read"),)] == 700
+
+
+def test_several_nodes_of_a_datacenter() -> None:
+    alone = samples(Metrics(node_with()))
+    assert ("epoxy_shards_owned", ()) not in alone
+    assert ("epoxy_shards_without_owner", ()) not in alone
+    assert alone["epoxy_datacenter_nodes", (("state", "serving"),)] == 0
+    rows = [
+        SessionReport(session=7, url="a", shards=120, gateway=True, lease_ms=900.0),
+        SessionReport(session=8, url="b", shards=100, lease_ms=900.0),
+        SessionReport(session=9, url="c", shards=37, lease_ms=-5.0),
+    ]
+    routes = SimpleNamespace(forwarded={("write", "answered"): 5, ("txn", "unknown"): 1}, waiting=2)
+    driver = SimpleNamespace(counts=FoldCounts(), owners=(), routes=routes)
+    node = node_with(session=7, sessions_of_datacenter=lambda: rows, driver=driver)
+    found = samples(Metrics(node))
+    assert (found["epoxy_shards_owned", ()], found["epoxy_shards_without_owner", ()]) == (120, 37)
+    assert found["epoxy_datacenter_nodes", (("state", "serving"),)] == 2
+    assert found["epoxy_datacenter_nodes", (("state", "silent"),)] == 1
+    assert (found["epoxy_gateway", ()], alone["epoxy_gateway", ()]) == (1, 0)
+    assert found["epoxy_forwarded_requests_total", (("kind", "write"), ("outcome", "answered"))] == 5
+    assert found["epoxy_forwarded_requests_total", (("kind", "txn"), ("outcome", "unknown"))] == 1
+    assert found["epoxy_forwarded_waiting", ()] == 2
+    assert found["epoxy_changelog_rows", ()] == 0
+    node.session, node.orders = 8, False
+    assert ("epoxy_changelog_rows", ()) not in samples(Metrics(node)), "it would have to ask the database"
+    assert samples(Metrics(node))["epoxy_gateway", ()] == 0
 
 
 def test_starts_and_refused_stores() -> None:
@@ -296,7 +427,7 @@ def test_gauges_are_looked_up_when_asked() -> None:
     node.feed.kept, node.repaired = (lambda: 7), 5
     found = samples(metrics)
     assert found["epoxy_changelog_rows", ()] == 7
-    assert found["epoxy_changelog_bytes", ()] == 17
+    assert (found["epoxy_changelog_bytes", ()], found["epoxy_changelog_limit_bytes", ()]) == (17, 100)
     assert [found["epoxy_disk_bytes", (("part", part),)] for part in ("log", "tree", "free")] == [1, 2, 3]
     assert found["epoxy_repaired_keys_total", ()] == 5
     assert found["epoxy_replicas", (("status", "active"),)] == 3
@@ -336,6 +467,8 @@ def test_a_node_has_everything_that_is_read_from_it() -> None:
     assert found["epoxy_replicas", (("status", "active"),)] == 3
     assert found["epoxy_invariant_violations_total", ()] == 0
     assert found["epoxy_refused_total", (("limit", "reads_in_flight"),)] == 0
+    assert found["epoxy_in_flight", (("kind", "txn"),)] == 0
+    assert found["epoxy_in_flight_limit", (("kind", "write"),)] > 0
 
 
 def test_a_fold_and_its_writes_are_counted() -> None:
@@ -363,7 +496,7 @@ def test_leases_are_counted() -> None:
 def test_what_is_carried_is_counted() -> None:
     counts = FoldCounts()
     counts.carried, counts.taken_back, counts.received, counts.declined = 4, 3, 2, 1
-    node = node_with(driver=SimpleNamespace(counts=counts, owners=("a", "b")))
+    node = node_with(driver=SimpleNamespace(counts=counts, owners=("a", "b"), routes=None))
     found = samples(Metrics(node))
     words = ("sent", "taken_back", "received", "declined")
     assert [found["epoxy_carried_writes_total", (("what", word),)] for word in words] == [4, 3, 2, 1]

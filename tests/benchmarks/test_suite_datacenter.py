@@ -1,6 +1,7 @@
 """Nodes that share a database: what is held against the embedded store and against plain clients of the database."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +10,15 @@ import pytest
 
 from benchmarks.machine import ROOT
 from benchmarks.suite import __main__ as command
-from benchmarks.suite import datacenter, datacenter_claims, processes
-from benchmarks.suite.datacenter import EMBEDDED, ONE, PLAIN, RESP, TWO, Found, Stretch, for_cpu
+from benchmarks.suite import cpu_shares, datacenter, datacenter_claims, processes
+from benchmarks.suite.datacenter import EMBEDDED, ONE, PLAIN, RESP, TWO, WITHIN_SHARES, Found, Stretch, for_cpu
 from benchmarks.suite.job import AtNode, Latency, Outcome
 from benchmarks.suite.makers import Makers
 from benchmarks.suite.measure import Plan
 from tests.benchmarks.test_suite_rest import options
 
 FRESH = RESP[0]
+FRESH_WITHIN_SHARES = WITHIN_SHARES[0]
 
 
 def outcome(operations: int, *, server_s: float = 0.5, database_s: float = 0.0, faults: int = 0) -> Outcome:
@@ -37,7 +39,7 @@ def outcome(operations: int, *, server_s: float = 0.5, database_s: float = 0.0, 
 
 
 def found_of(*rounds: dict[str, Outcome]) -> Found:
-    nothing: Found = {each.name: [] for each in datacenter.WORKLOADS}
+    nothing: Found = {each.name: [] for each in (*datacenter.WORKLOADS, *WITHIN_SHARES)}
     return nothing | {FRESH.name: [Stretch(outcomes=each) for each in rounds]}
 
 
@@ -55,8 +57,18 @@ def test_ratios_are_those_of_the_median_round() -> None:
     plain = by_claim[f"{FRESH.title}: {ONE}, commits a second, to {PLAIN}"]
     assert plain.found.startswith("0.40x")
     assert not plain.held
-    assert by_claim[f"{FRESH.title}: {TWO}, commits a second, to {ONE}"].found.startswith("1.10x")
-    assert len(by_claim) == 3, "what was not measured has no line"
+    assert len(by_claim) == 2, "what was not measured has no line"
+
+
+def test_what_a_second_node_adds_is_judged_where_each_has_cpu_time_of_its_own() -> None:
+    """Without shares both nodes have the same two cores."""
+    found = found_of({ONE: outcome(1000), TWO: outcome(900)})
+    assert not list(datacenter_claims.ratios(found))
+    found[FRESH_WITHIN_SHARES.name] = [Stretch(outcomes={ONE: outcome(1000), TWO: outcome(1400)})]
+    (verdict,) = datacenter_claims.ratios(found)
+    assert verdict.claim == f"{FRESH_WITHIN_SHARES.title}: {TWO}, commits a second, to {ONE}"
+    assert verdict.found.startswith("1.40x")
+    assert verdict.held
 
 
 def test_cpu_time_of_nodes_and_database_is_added_up_for_ratios_and_apart_in_the_table() -> None:
@@ -91,6 +103,7 @@ def test_the_smallest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(datacenter, "STORED", 64)
     for module in (datacenter, datacenter_claims):
         monkeypatch.setattr(module, "WORKLOADS", (FRESH, *datacenter.HTTP))
+        monkeypatch.setattr(module, "WITHIN_SHARES", ())
     makers = Makers(tmp_path, {}, Path(sys.executable))
     part = datacenter_claims.datacenter_part(makers, tmp_path / "run", Plan(rounds=1, warm_s=0.1, seconds=0.3))
     assert [verdict.found[:5] for verdict in part.verdicts if verdict.claim.endswith("failed")]
@@ -101,6 +114,25 @@ def test_the_smallest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     plain = cpu.rows[stores.index(PLAIN)]
     assert plain[2] == "0"
     assert int(plain[3]) > 0, "the database's CPU time is its own"
+
+
+def test_a_process_has_its_share_of_a_core_or_the_kernel_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The groups are folders of the kernel's, or here of a disk that has no such files."""
+    groups = tmp_path / "cpu"
+    groups.mkdir()
+    monkeypatch.setattr(cpu_shares, "GROUPS", groups)
+    monkeypatch.setattr(Path, "rmdir", lambda path: shutil.rmtree(path))
+    with cpu_shares.shares([17, 18], 0.35):
+        made = sorted(groups.iterdir())
+        assert [(each / "cgroup.procs").read_text() for each in made] == ["17", "18"]
+        assert {(each / "cpu.cfs_quota_us").read_text() for each in made} == {str(round(cpu_shares.PERIOD_US * 0.35))}
+    assert (groups / "cgroup.procs").read_text() == "18", "they are taken back into the group of all"
+    assert not [each for each in groups.iterdir() if each.is_dir()]
+    monkeypatch.setattr(cpu_shares, "GROUPS", tmp_path / "absent")
+    with pytest.raises(OSError, match="absent"), cpu_shares.shares([17], 0.35):
+        pass
 
 
 def test_turns_of_the_scheduler_are_set_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from epoxy.cli.backup_progress import BackupProgress
-from epoxy.model.api import BackupState
+from epoxy.model.api_backups import BackupState
 from tests.client.fake_backup import STATE
 
 

@@ -27,7 +27,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
     [
         ([*HEALTHY, NodeVisit(url="http://x:1", status=None, reason="lost")], Severity.BROKEN, "x:1 does not answer"),
         ([NodeVisit(url="http://x:1", status=None, is_for_peers=True)], Severity.BROKEN, "http://x:1: not asked"),
-        ([*HEALTHY, NodeVisit(url="http://x:1", status=None, is_for_peers=True)], Severity.WARNING, "x:1: not asked"),
+        ([*HEALTHY, NodeVisit(url="http://x:1", status=None, is_for_peers=True)], Severity.UNKNOWN, "x:1: not asked"),
         ([visit(ready=False)], Severity.BROKEN, "us-east-1 (1) is not ready"),
         ([visit(tolerated_failures=-1)], Severity.BROKEN, "us-east-1 (1) reaches no quorum"),
         ([visit(tolerated_failures=0)], Severity.WARNING, "not one more datacenter may fail"),
@@ -76,7 +76,7 @@ def test_nodes_of_one_datacenter_are_no_twins() -> None:
 @pytest.mark.parametrize("own", ["http://a:1", "http://elsewhere:1"], ids=["same", "not listed"])
 def test_two_nodes_that_are_not_of_one_datacenter_are_twins(own: str) -> None:
     found = diagnose([node_of_two("http://a:1"), node_of_two("http://x:1", own)])
-    assert found[0].words == "two nodes report that they are replica 1"
+    assert found[0].words.startswith("two nodes report that they are replica 1 (pid 4711 at http://a:1, ")
 
 
 def test_a_node_whose_datacenter_is_served_by_another_is_a_warning() -> None:

@@ -7,6 +7,7 @@ import pytest
 from epoxy.cli.diagnosis import diagnose
 from epoxy.cli.diagnosis_access import ends, exposed_files, grants, modes, openness, refusals, versions
 from epoxy.cli.findings import Finding, NodeVisit, Severity
+from epoxy.cli.node_visits import ClusterAnswers
 from epoxy.client import Status
 from epoxy.model.access import AccessRole
 from tests.cli.visits import HEALTHY, visit
@@ -24,7 +25,8 @@ def status(**change: Any) -> Status:
 
 def told(findings: Any) -> list[tuple[Severity, str]]:
     found: list[Finding] = list(findings)
-    assert all(finding.advice for finding in found if finding.severity is not Severity.FINE), "each says what to do"
+    for finding in found:
+        assert finding.severity is Severity.FINE or (finding.why and (finding.advice or finding.commands))
     return [(finding.severity, finding.words) for finding in found]
 
 
@@ -63,10 +65,13 @@ def test_versions_that_differ_or_are_old() -> None:
     ("known", "expected"),
     [
         ([ADMIN], []),
-        ([], ["no operator"]),
-        ([grant("ci", AccessRole.WRITER)], ["no operator"]),
-        ([grant("admin", AccessRole.OPERATOR, expires_s=1)], ["no operator", "admin expired on 1970-01-01"]),
-        ([ADMIN, grant("x", AccessRole.READER, expires_s=int(NOW) + 86_400)], ["x expires in 1.0 days"]),
+        ([], ["no token in force is an operator's"]),
+        ([grant("ci", AccessRole.WRITER)], ["no token in force"]),
+        (
+            [grant("admin", AccessRole.OPERATOR, expires_s=1)],
+            ["no token in force", "the token of admin expired on 1970-01-01"],
+        ),
+        ([ADMIN, grant("x", AccessRole.READER, expires_s=int(NOW) + 86_400)], ["the token of x expires in 1.0 days"]),
         ([ADMIN, grant("x", AccessRole.READER, expires_s=int(NOW) + 8 * 86_400)], []),
         ([ADMIN, grant("all", *AccessRole)], ["the token of all may do everything"]),
         ([ADMIN, grant("all", *AccessRole, prefixes=["a"])], []),
@@ -74,27 +79,36 @@ def test_versions_that_differ_or_are_old() -> None:
     ],
 )
 def test_grants_that_need_a_look(known: Any, expected: list[str]) -> None:
-    said = [words for _, words in told(grants([status(auth="tokens")], known, NOW))]
+    said = [words for _, words in told(grants([status(auth="tokens")], known, now_s=NOW))]
     assert len(said) == len(expected)
     assert all(words.startswith(begin) for words, begin in zip(said, expected, strict=True)), said
 
 
+def test_grants_that_were_not_seen_are_unknown_with_the_reason() -> None:
+    (finding,) = grants([status(auth="tokens")], None, "about forbidden (forbidden)", NOW)
+    assert finding.severity is Severity.UNKNOWN
+    assert finding.words.endswith(": about forbidden (forbidden)")
+
+
 def test_an_open_cluster_needs_no_operator() -> None:
-    assert told(grants([status(auth="open")], [], NOW)) == []
-    assert told(grants([status(auth="open")], None, NOW)) == []
+    assert told(grants([status(auth="open")], [], now_s=NOW)) == []
+    assert told(grants([status(auth="open")], None, now_s=NOW)) == []
 
 
 def test_the_advice_names_the_grant() -> None:
     (finding,) = ends([grant("ci", AccessRole.READER, expires_s=1)], NOW)
-    assert "`epoxy auth token revoke ci`" in finding.advice
+    assert finding.commands == ("epoxy auth token revoke ci",)
+    (finding,) = ends([grant("a b", AccessRole.READER, expires_s=int(NOW) + 60, prefixes=["p/"])], NOW)
+    assert finding.commands[0] == "epoxy auth token create 'a b-2' --role reader --prefix p/"
+    assert finding.commands[1] == "epoxy auth token revoke 'a b'"
 
 
 def test_files_that_others_can_read() -> None:
     node = status(readable_secrets=["cluster.secret_file /etc/epoxy/secret"])
     theirs, ours = exposed_files([node], ["/srv/token"])
     assert theirs.words == "other users of the machine of us-east-1 (1) can read cluster.secret_file /etc/epoxy/secret"
-    assert "chmod 600 /etc/epoxy/secret" in theirs.advice
-    assert ours.advice == "chmod 600 /srv/token"
+    assert theirs.commands == ("chmod 600 /etc/epoxy/secret",)
+    assert ours.commands == ("chmod 600 /srv/token",)
 
 
 def test_a_node_that_refuses_this_client_is_not_said_to_be_down() -> None:
@@ -104,8 +118,20 @@ def test_a_node_that_refuses_this_client_is_not_said_to_be_down() -> None:
     assert told(refusals(HEALTHY)) == []
 
 
+def test_a_token_that_only_one_node_refuses_is_not_the_clients_fault() -> None:
+    """As one whose disk was lost does."""
+    refused = NodeVisit(url="https://a:1", status=None, reason="no (unauthenticated)", refused=True)
+    (everywhere,) = refusals([refused])
+    assert everywhere.commands == ("epoxy auth init --config epoxy.toml --save",)
+    (there,) = refusals([*HEALTHY, refused])
+    assert "knows none: its disk is new" in there.advice
+    assert there.commands == ("curl --insecure https://a:1/readyz",)
+
+
 def test_a_diagnosis_has_them_all() -> None:
     seen = [visit(auth="open", open_listeners=["node.http 0.0.0.0:1"]), visit(id=2, auth="tokens")]
-    words = " ".join(finding.words for finding in diagnose(seen, [grant("all", *AccessRole)], ["token"]))
+    words = " ".join(
+        finding.words for finding in diagnose(seen, ClusterAnswers(grants=[grant("all", *AccessRole)]), ["token"])
+    )
     for part in ("is open at", "not every node asks", "may do everything", "can read the token in token"):
         assert part in words

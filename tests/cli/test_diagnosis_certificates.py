@@ -4,6 +4,7 @@ import pytest
 
 from epoxy.cli.diagnosis import diagnose
 from epoxy.cli.findings import NodeVisit, Severity
+from epoxy.transport.peers.keyring import fingerprint_of
 from tests.cli.visits import visit
 
 NOW_S, DAY_S = 1.8e9, 86_400.0
@@ -38,3 +39,29 @@ def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, word
 @pytest.mark.parametrize("visits", [with_end("cert", 15), with_secrets("a", "a"), with_secrets("", "a"), [visit()]])
 def test_what_is_fine_is_not_mentioned(visits: list[NodeVisit]) -> None:
     assert not [each for each in diagnose(visits) if "certificate" in each.words or "secret" in each.words]
+
+
+def with_authorities(*held: str) -> list[NodeVisit]:
+    return [visit(id=number, authorities=each.split()) for number, each in enumerate(held, 1)]
+
+
+def test_authorities_that_differ() -> None:
+    (found,) = [each for each in diagnose(with_authorities("aa", "aa bb", "")) if each.code == "authorities-differ"]
+    assert found.severity is Severity.WARNING
+    assert "share aa (us-east-1 (1): aa, us-east-1 (2): aa and bb)" in found.words
+    (found,) = [each for each in diagnose(with_authorities("aa", "bb")) if each.code == "authorities-differ"]
+    assert (found.severity, "no authority in common" in found.words) == (Severity.BROKEN, True)
+
+
+def test_a_name_that_is_not_in_the_certificate() -> None:
+    flawed = visit(certificate_flaw="IP address mismatch, certificate is not valid for '127.0.0.1'.")
+    (found,) = [each for each in diagnose([flawed]) if each.code == "certificate-flaw"]
+    assert found.words.startswith(
+        "the certificate of us-east-1 (1) is refused at http://127.0.0.1:1: IP address mismatch"
+    )
+
+
+def test_a_secret_of_an_example_is_named_by_its_fingerprint() -> None:
+    weak = fingerprint_of(b"changemechangeme")
+    (found,) = [each for each in diagnose(with_secrets(f"{weak} a", "a")) if each.code == "secret-default"]
+    assert found.words == f"the secret {weak} of us-east-1 (1) is that of an example: 'changemechangeme'"

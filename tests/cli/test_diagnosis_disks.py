@@ -47,3 +47,34 @@ def test_enough_room_is_no_finding() -> None:
 def test_a_node_that_was_never_scrubbed_is_no_finding() -> None:
     assert {finding.severity for finding in diagnose([visit(clock_s=1e9)])} == {Severity.FINE}
     assert {finding.severity for finding in diagnose([visit(clock_s=1e9, scrub_ended_at=1e9)])} == {Severity.FINE}
+
+
+def syncs(p50_ms: float, p99_ms: float, count: int = 200) -> dict[str, Any]:
+    return {"disk": disk(free=9000) | {"syncs": {"count": count, "p50_ms": p50_ms, "p99_ms": p99_ms}}}
+
+
+def test_a_disk_that_syncs_slowly_is_named_with_its_figures_and_a_replacement() -> None:
+    (found,) = [finding for finding in diagnose([visit(**syncs(31.0, 420.0))]) if finding.code == "slow-disk"]
+    assert found.words == (
+        "the disk of us-east-1 (1) syncs slowly: p50 31.0 ms, p99 420.0 ms of 200 syncs in the last minute"
+    )
+    assert found.commands == ["epoxy members add 4 http://127.0.0.1:1 --replace 1 --url http://127.0.0.1:1"]
+    (found,) = [
+        each for each in diagnose([visit(**syncs(31.0, 40.0), longest_sync_ms=900.0)]) if each.code == "slow-disk"
+    ]
+    assert "took 0.9 s for a sync just now, and syncs slowly" in found.words
+
+
+@pytest.mark.parametrize(
+    ("given", "is_slow"),
+    [
+        (syncs(24.0, 249.0), False),
+        (syncs(26.0, 26.0), True),
+        (syncs(1.0, 251.0), True),
+        (syncs(1.0, 251.0, count=99), False),
+        (syncs(26.0, 26.0, count=3), True),
+    ],
+)
+def test_when_a_disk_is_slow(given: dict[str, Any], is_slow: bool) -> None:
+    """One slow sync of few is not the 99th percentile of a disk."""
+    assert ("slow-disk" in [finding.code for finding in diagnose([visit(**given)])]) is is_slow

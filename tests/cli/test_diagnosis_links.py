@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.cli.diagnosis import diagnose
-from epoxy.cli.findings import Finding, NodeVisit, Severity
+from epoxy.cli.findings import ClockReading, Finding, NodeVisit, Severity
 from tests.cli.visits import HEALTHY, peers, visit
 
 
@@ -79,18 +79,39 @@ def test_the_advice_about_a_silent_node_follows_the_reason(reason: str, advice: 
     assert advice in silent.advice
 
 
-def with_clocks(*ahead_s: float | None) -> list[Finding]:
-    visits = [replace(visit(id=i), clock_ahead_s=seconds) for i, seconds in enumerate(ahead_s, start=1)]
+def with_clocks(*ahead_s: float | None, within_s: float = 0.01) -> list[Finding]:
+    clocks = [None if ahead is None else ClockReading(ahead_s=ahead, within_s=within_s) for ahead in ahead_s]
+    visits = [replace(visit(id=i), clock=clock) for i, clock in enumerate(clocks, start=1)]
     return [finding for finding in diagnose(visits) if "clock" in finding.words]
 
 
 def test_clocks_are_compared_with_each_other_and_not_with_ours() -> None:
-    (found,) = with_clocks(900.0, 900.2, None)
+    (found,) = with_clocks(900.0, 900.2, 900.1)
     assert (found.severity, found.words) == (Severity.FINE, "all clocks are within 0.2 s of each other")
     (found,) = with_clocks(-3.0, 0.0, 4.0)
     assert found.severity is Severity.WARNING
-    assert "the clock of us-east-1 (3) is 7.0 s ahead of that of us-east-1 (1)" in found.words
+    assert "the clock of us-east-1 (3) is 7.0 s ahead of that of us-east-1 (1) (±0.020 s)" in found.words
     (found,) = with_clocks(31.0, 0.0)
-    assert found.severity is Severity.BROKEN
+    assert (found.severity, found.commands) == (Severity.BROKEN, ["timedatectl set-ntp true"])
     assert "NTP" in found.advice
     assert with_clocks(900.0, None) == []
+
+
+def test_a_clock_that_was_not_read_is_not_said_to_be_right() -> None:
+    (found,) = with_clocks(900.0, 900.2, None)
+    assert found.words == "the clocks of the 2 nodes that answered are within 0.2 s of each other"
+
+
+def test_what_a_slow_answer_leaves_open_is_unknown() -> None:
+    """Half a round trip of each node, in both directions."""
+    (found,) = with_clocks(0.0, 1.0, within_s=2.5)
+    assert (found.severity, found.code) == (Severity.UNKNOWN, "clocks-unknown")
+    assert "1.0 s apart, give or take 5.0 s" in found.words
+    (found,) = with_clocks(0.0, 1.0, within_s=1.0)
+    assert (found.severity, found.words) == (Severity.FINE, "all clocks are within 3.0 s of each other")
+    (found,) = with_clocks(0.0, 11.0, within_s=2.5)
+    assert found.severity is Severity.WARNING, "at least 6 s"
+    (found,) = with_clocks(0.0, 34.0, within_s=2.5)
+    assert found.severity is Severity.WARNING, "perhaps 29 s"
+    (found,) = with_clocks(0.0, 36.0, within_s=2.5)
+    assert found.severity is Severity.BROKEN, "at least 31 s"

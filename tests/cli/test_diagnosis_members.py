@@ -42,7 +42,7 @@ def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, word
 
 def test_a_refused_store_is_replaced_with_a_command() -> None:
     (found,) = [finding for finding in diagnose([*HEALTHY, away("refused")]) if "(9)" in finding.words]
-    assert "`epoxy members add NEW-ID URL --replace 9`" in found.advice
+    assert found.commands == ["epoxy members add 10 'http://[::1]:9' --replace 9 --url http://127.0.0.1:1"]
 
 
 def test_a_process_beside_a_member_that_is_ready_is_named_by_those_that_refused_it() -> None:
@@ -60,3 +60,34 @@ def test_a_newcomer_that_answers_us_and_not_the_members_is_not_to_be_started_or_
     assert found.severity is Severity.BROKEN
     assert found.words == "eu-west-1 (9) is joining and answers, but the members do not reach it"
     assert "secret" in found.advice
+
+
+def test_a_member_that_is_away_for_long_is_named_with_its_cost_and_both_commands() -> None:
+    gone = peers(reachable=False, silent_s=93_600.0)
+    seen = [
+        visit(peers=gone, txn_kept=1234, txn_kept_for=[2]),
+        visit(id=3, peers=peers(reachable=False, silent_s=60.0)),
+    ]
+    (found,) = [finding for finding in diagnose(seen) if finding.code == "member-away"]
+    assert found.words == (
+        "eu-west-1 (2) has been away for 1 d 2 h or more, as us-east-1 (1) and us-east-1 (3) say: 1 more may fail, and "
+        "1,234 decisions about transactions are kept for it"
+    ), "the longest that one of them has seen"
+    assert found.commands == [
+        "epoxy members remove 2 --url http://127.0.0.1:1",
+        "epoxy members add 4 http://b:7800 --replace 2 --url http://127.0.0.1:1",
+    ]
+
+
+def test_a_member_that_some_node_reaches_or_that_answers_is_not_away() -> None:
+    gone, there = peers(reachable=False, silent_s=9e9), peers()
+    for seen in ([visit(peers=gone), visit(id=3, peers=there)], [visit(peers=gone), visit(id=2)]):
+        assert not [finding for finding in diagnose(seen) if finding.code == "member-away"]
+
+
+def test_a_member_that_only_its_peers_can_ask_is_away_when_they_say_so() -> None:
+    """Its url is for peers, so this command knows nothing of it."""
+    hidden = NodeVisit(url="http://b:7800", status=None, is_for_peers=True, expected=2, datacenter="eu-west-1")
+    found = diagnose([visit(peers=peers(reachable=False, silent_s=3.0)), hidden])
+    assert [finding.severity for finding in found if finding.code == "member-away"] == [Severity.WARNING]
+    assert not [each for each in diagnose([visit(peers=peers()), hidden]) if each.code == "member-away"]

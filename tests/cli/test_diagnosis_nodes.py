@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from epoxy.cli.diagnosis import diagnose
 from epoxy.cli.findings import NodeVisit, Severity
@@ -75,7 +76,13 @@ def about(visits: list[NodeVisit], words: str) -> list[tuple[Severity, str]]:
         (
             [row(1, A, 257, gateway=True), row(2, B, 0)],
             Severity.WARNING,
-            f"the shards of us-east-1 are spread unevenly (257 at {A}, 0 at {B})",
+            f"the node of us-east-1 at {B} owns no shards",
+            "do not reach it there",
+        ),
+        (
+            [row(1, A, 237, gateway=True), row(2, B, 20)],
+            Severity.WARNING,
+            f"the shards of us-east-1 are spread unevenly (237 at {A}, 20 at {B})",
             "one shard after the other",
         ),
     ],
@@ -100,10 +107,9 @@ def test_a_share_that_is_a_little_smaller_is_no_trouble() -> None:
 
 
 def test_a_node_that_is_not_among_the_addresses_of_its_member() -> None:
-    ((severity, advice),) = about(
-        datacenter(GATEWAY, row(2, B, 64), row(3, C, 64)), f"us-east-1 has a node at {C}, which"
-    )
-    assert (severity, advice) == (Severity.WARNING, f"`epoxy members move 1 {A},{B},{C}` names all of them.")
+    three = datacenter(GATEWAY, row(2, B, 64), row(3, C, 64))
+    (found,) = [finding for finding in diagnose(three) if f"us-east-1 has a node at {C}, which" in finding.words]
+    assert (found.severity, found.commands) == (Severity.WARNING, [f"epoxy members move 1 {A},{B},{C} --url {A}"])
     processes = datacenter(row(1, C, 129, gateway=True), row(2, f"{C}1", 128))
     assert about(processes, "none of the member's addresses") == [], "processes of one node have addresses of their own"
 
@@ -139,3 +145,65 @@ def test_a_node_that_does_not_reach_its_database_is_named_and_what_it_says_is_ol
     gateway = datacenter(GATEWAY, row(2, B, 128, lease_ms=-2400.0))
     assert len(about([cut_off, *gateway], words)) == 1
     assert len(about([cut_off, *gateway], "silent for 2.4 s")) == 1, "the other node knows more"
+
+
+def codes(visits: list[NodeVisit]) -> list[str]:
+    return [finding.code for finding in diagnose(visits)]
+
+
+def test_a_database_that_has_just_gone_away_leaves_no_node_ready() -> None:
+    """The leases still run, for seconds; the nodes have heard nothing for one."""
+    late = datacenter(row(1, A, 129, gateway=True, lease_ms=3900.0), row(2, B, 128, lease_ms=3900.0))
+    late = [NodeVisit(url=each.url, status=replace(each.status, store_lease_ms=5000.0)) for each in late if each.status]
+    found = codes(late)
+    assert found.count("database-late") == 2
+    assert not {"nodes-ready", "available", "datacenter-fine"} & set(found)
+    assert len(about(late, f"us-east-1 at {A} has not heard its database for 1.1 s; its lease ends in 3.9 s")) == 1
+
+
+def test_a_node_without_its_database_is_not_asked_for_other_datacenters() -> None:
+    """It reaches none of them because its gateway is away, and that is said already."""
+    rows = [row(1, A, 129, gateway=True, lease_ms=-900.0), row(2, B, 128, lease_ms=-900.0)]
+    told = {"nodes": rows, "addresses": [A, B], "tolerated_failures": -1, "peers": peers(reachable=False)}
+    shut = [
+        NodeVisit(url=url, status=msgspec.convert(STATUS | told | {"url": url, "session": session}, Status))
+        for session, url in ((1, A), (2, B))
+    ]
+    there = NodeVisit(url="http://b:7800", status=msgspec.convert(STATUS | {"id": 2}, Status))
+    found = codes([*shut, there])
+    assert found.count("database-away") == 2
+    assert "link-cut" not in found
+    assert "no-quorum" not in found
+
+
+def test_a_gateway_that_does_not_answer_is_broken_as_long_as_it_owns_shards() -> None:
+    _, other = datacenter(GATEWAY, OTHER)
+    silent = NodeVisit(url=A, status=None, reason="no answer in time", datacenter="us-east-1", expected=1)
+    (found,) = [finding for finding in diagnose([other, silent]) if finding.code == "node-silent"]
+    assert (found.severity, found.words.endswith("it owns 129 shards")) == (Severity.BROKEN, True)
+    (taken,) = datacenter(row(2, B, 257, gateway=True))
+    (found,) = [finding for finding in diagnose([taken, silent]) if finding.code == "node-silent"]
+    assert found.severity is Severity.WARNING
+
+
+def test_a_peer_whose_gateway_does_not_answer_is_not_said_to_answer() -> None:
+    elsewhere = NodeVisit(
+        url="http://b:7800", status=msgspec.convert(STATUS | {"id": 2, "peers": peers(id=1, reachable=False)}, Status)
+    )
+    _, other = datacenter(GATEWAY, OTHER)
+    assert "link-cut" not in codes([other, elsewhere])
+    assert "link-cut" in codes([*datacenter(GATEWAY, OTHER), elsewhere])
+
+
+def with_leases(own_ms: float, other_ms: float) -> list[NodeVisit]:
+    first, _ = datacenter(row(1, A, 129, gateway=True, lease_ms=own_ms), row(2, B, 128, lease_ms=other_ms))
+    assert first.status is not None
+    return [replace(first, status=replace(first.status, store_lease_ms=5000.0))]
+
+
+def test_a_lease_that_is_not_renewed_is_told_from_a_table_that_is_old() -> None:
+    """What is left of the other's lease has shrunk since the table was read, too."""
+    assert "lease-ending" in codes(with_leases(4950.0, 2400.0))
+    assert "lease-ending" not in codes(with_leases(4500.0, 2200.0)), "of a table that is half a second old"
+    assert "lease-ending" in codes(with_leases(4500.0, 1900.0))
+    assert "lease-ending" not in codes(with_leases(3000.0, 100.0)), "the database is away, and that is said already"

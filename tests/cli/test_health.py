@@ -1,14 +1,14 @@
-"""`epoxy status` and `epoxy doctor`: what they print, and how they exit."""
+"""`epoxy status`: what it prints, and how it exits."""
 
 import json
 from typing import Any
 
 import pytest
 
-from epoxy.cli.health import duration
 from epoxy.cli.main import run
+from epoxy.cli.output import duration
 from tests.cli.visits import peers
-from tests.client.fake import STATUS, FakeNode, problem
+from tests.client.fake import FakeNode
 
 Captured = pytest.CaptureFixture[str]
 
@@ -21,7 +21,7 @@ def test_status_in_words(capsys: Captured) -> None:
     told = "\n".join(lines)
     for words in ("us-east-1, replica 1, pid 4711", "97.5% of the writes", "70.0 ms: the round trip", "1 h 2 min"):
         assert words in told
-    assert lines[-2].split() == ["eu-west-1", "2", "70.1", "ms", "reachable"]
+    assert lines[-2].split() == ["eu-west-1", "2", "unknown", "70.1", "ms", "reachable"]
 
 
 @pytest.mark.parametrize(
@@ -91,51 +91,6 @@ def test_status_of_a_node_that_says_little(node: FakeNode, capsys: Captured) -> 
 )
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
-
-
-def test_the_doctor_visits_the_peers(node: FakeNode, capsys: Captured) -> None:
-    with FakeNode() as other:
-        node.status["peers"] = peers(url=other.url) + peers(id=3, datacenter="ap", url="http://127.0.0.1:1")
-        other.status = STATUS | {"id": 2, "datacenter": "eu-west-1", "peers": []}
-        assert run(["doctor"]) == 1
-        out = capsys.readouterr().out
-        assert out.startswith("BROKEN  ap at http://127.0.0.1:1 does not answer: connection refused\n")
-        assert "ok      2 of 3 nodes answer and are ready\n" in out
-        assert run(["doctor", "--json"]) == 1
-        told = json.loads(capsys.readouterr().out)
-    assert (told["healthy"], told["findings"][0]["severity"]) == (False, "BROKEN")
-
-
-def test_the_doctor_says_which_nodes_it_cannot_ask_at_the_address_of_peers(node: FakeNode, capsys: Captured) -> None:
-    """With `node.peers` a member's url serves no client; that is no illness."""
-    with FakeNode() as other:
-        node.status["peers"] = peers(url=other.url)
-        other.misdeeds.append(problem(421, "wrong_listener", definite=True))
-        assert run(["doctor"]) == 0
-    out = capsys.readouterr().out
-    assert f"warning eu-west-1 at {other.url}: not asked, because their urls are addresses for other nodes" in out
-    assert "name all nodes to --url" in out
-
-
-def test_the_doctor_is_content(node: FakeNode, capsys: Captured) -> None:
-    node.status["peers"] = []
-    assert run(["doctor"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "ok      1 of 1 nodes answer and are ready"
-
-
-def test_the_doctor_visits_all_nodes_of_a_datacenter(node: FakeNode, capsys: Captured) -> None:
-    """Those of the node that was named, and those of its peers."""
-    with FakeNode() as sibling, FakeNode() as there, FakeNode() as beside:
-        own = {"url": node.url, "addresses": [node.url, sibling.url]}
-        node.status |= own | {"peers": peers(url=f"{there.url},{beside.url}")}
-        sibling.status = STATUS | own | {"url": sibling.url}
-        other = STATUS | {"id": 2, "datacenter": "eu-west-1", "peers": [], "addresses": [there.url, beside.url]}
-        there.status, beside.status = other | {"url": there.url}, other | {"url": beside.url}
-        assert run(["doctor"]) == 0
-        out = capsys.readouterr().out
-        assert "4 of 4 nodes answer and are ready" in out
-        assert run(["status"]) == 0
-        assert f"pid 4711, one of {node.url}, {sibling.url}" in capsys.readouterr().out
 
 
 NODES = [

@@ -69,7 +69,19 @@ def test_the_list_of_a_quiet_cluster(node: FakeNode, capsys: Captured) -> None:
     assert run(["members", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Epoch 4, 3 replicas. No change is under way."
-    assert lines[-1].split() == ["3", "dc-3", "active", "http://10.0.0.3:7800", "fine"]
+    assert lines[-1].split() == ["3", "dc-3", "active", "unknown", "http://10.0.0.3:7800", "fine"]
+
+
+def test_the_list_shows_releases_that_differ(node: FakeNode, capsys: Captured) -> None:
+    rows = [{**row, "version": version} for row, version in zip(SETTLED["replicas"], ("0.1", "0.2.0", ""), strict=True)]
+    node.members = [{**SETTLED, "replicas": rows}]
+    assert run(["members", "list"]) == 0
+    told = capsys.readouterr().out
+    assert [line.split()[3] for line in told.splitlines()[2:5]] == ["0.1", "0.2.0", "unknown"]
+    assert "The members run releases 0.1 and 0.2.0: an upgrade is under way" in told
+    node.members = [{**SETTLED, "replicas": [{**row, "version": "0.2.0"} for row in rows]}]
+    assert run(["members", "list"]) == 0
+    assert "releases" not in capsys.readouterr().out
 
 
 def test_the_list_while_members_change(node: FakeNode, capsys: Captured) -> None:

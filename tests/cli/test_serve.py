@@ -78,6 +78,19 @@ def test_what_is_in_force_is_printed_under_the_names_of_the_file(config: Path) -
     assert not (config.parent / "data").exists(), "printing touches nothing"
 
 
+def test_a_file_is_checked_and_nothing_is_made(config: Path) -> None:
+    (config.parent / "secret").write_text("s" * 32)
+    (config.parent / "secret").chmod(0o600)
+    result = run(config, "--check")
+    data = config.parent / "data"
+    assert result.stdout == f"{config}: us-east-1 (replica 1) would start; {data} is not there yet\n"
+    assert result.stderr.startswith(f"warning: {data} is empty: ")
+    assert json.loads(run(config, "--check", "--json").stdout)["format"] is None
+    assert not data.exists()
+    (config.parent / "secret").unlink()
+    assert run(config, "--check").exit_code == EXIT_CONFIG
+
+
 def test_flags_beat_variables_and_those_beat_the_file(config: Path) -> None:
     assert printed(config, EPOXY_NODE_HTTP="127.0.0.1:2")["node"]["http"] == "127.0.0.1:2"
     flags = ("--id", "2", "--http", "127.0.0.1:3", "--resp", "127.0.0.1:4", "--data-dir", "/d")

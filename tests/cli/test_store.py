@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from epoxy.cli import store as cli_store
 from epoxy.cli.store import store
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.store.embedded.datadir import DataDir
@@ -41,6 +42,43 @@ def test_a_dry_run_says_what_it_would_do(config: Path) -> None:
     assert "2 rows and the log would be migrated from format 4 to 5, in about 1 s; 64 MiB must be free" in told.output
     facts = json.loads(run(config, "migrate", "--dry-run", "--json").stdout)
     assert (facts["from"], facts["to"], facts["rows"], facts["migrates"]) == (4, 5, 2, True)
+
+
+def test_a_dry_run_says_what_the_way_back_is(config: Path) -> None:
+    assert (
+        "release 0.1 can open the directory afterwards; earlier ones cannot"
+        in run(config, "migrate", "--dry-run").output
+    )
+    run(config, "migrate")
+    told = run(config, "migrate", "--dry-run").output
+    assert "nothing to migrate, it is of format 5" in told
+    assert "the release before this one, 0.1, reads the same format" in told
+    assert "same format" in json.loads(run(config, "migrate", "--dry-run", "--json").stdout)["way_back"]
+
+
+def test_a_format_that_the_last_release_cannot_read_is_said_to_have_no_way_back(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_store, "LAST_DIRECTORY", 4)
+    told = run(config, "migrate", "--dry-run").output
+    assert "release 0.1 cannot open the directory afterwards, except after `epoxy store back`" in told
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--json"]])
+@pytest.mark.parametrize(
+    ("number", "words"), [(6, "newer than this release knows: it reads format 5"), (3, "migrates 4")]
+)
+def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
+    config: Path, options: list[str], number: int, words: str
+) -> None:
+    file = config.parent / "data" / "format"
+    written = json.dumps({"format": number, "replica": 1})
+    file.write_text(written)
+    told = run(config, "migrate", *options)
+    assert told.exit_code == EXIT_CONFIG
+    assert f"format {number}" in told.output
+    assert words in told.output
+    assert file.read_text() == written
 
 
 def test_there_and_back_again(config: Path) -> None:

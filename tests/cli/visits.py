@@ -10,11 +10,11 @@ from tests.client.fake import STATUS
 
 
 def visit(url: str = "http://127.0.0.1:1", **change: Any) -> NodeVisit:
-    return NodeVisit(url=url, status=msgspec.convert(STATUS | change, Status))
+    return NodeVisit(url=url, status=msgspec.convert(STATUS | {"url": url} | change, Status))
 
 
 def peers(**change: Any) -> list[dict[str, Any]]:
-    return [{"id": 2, "datacenter": "eu-west-1", "rtt_ms": 70.0, "reachable": True, "url": "http://h:1"} | change]
+    return [{"id": 2, "datacenter": "eu-west-1", "rtt_ms": 70.0, "reachable": True, "url": "http://b:7800"} | change]
 
 
 def away(state: str) -> NodeVisit:

@@ -116,6 +116,11 @@ class FakeNode:
         self.misdeeds: deque[Misdeed] = deque()
         self.status: dict[str, Any] = dict(STATUS)
         self.inspected: object = []
+        self.pages: dict[str, object] = {
+            "/v2/actors/homeless": {"count": 0, "actors": []},
+            "/v2/pools": {"datacenter": "us-east-1", "pools": [], "datacenters": []},
+        }
+        """What is told of actors, by path."""
         self.scrubs: list[tuple[int, object]] = []
         """Statuses and bodies, answer after answer; the last one stays."""
         self.members: list[object] = []
@@ -155,8 +160,8 @@ class FakeNode:
             self.changes(request, query)
         elif path.startswith("/v2/sessions"):
             self.session(request, path.removeprefix("/v2/sessions").removeprefix("/"), query)
-        elif path == "/v2/status":
-            request.reply(200, msgspec.json.encode(self.status), "application/json")
+        elif path in ("/v2/status", *self.pages):
+            request.reply(200, msgspec.json.encode(self.pages.get(path, self.status)), "application/json")
         elif path == "/v2/scrub":
             status, shown = self.scrubs.pop(0) if len(self.scrubs) > 1 else self.scrubs[0]
             request.reply(status, msgspec.json.encode(shown), "application/json")

@@ -13,10 +13,11 @@ from epoxy.datacenter.messages import Question
 from epoxy.datacenter.routes import Routes
 from epoxy.model.messages import AcceptOk, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.shards import SYSTEM_SHARD
 from epoxy.model.transactions import Executed, Txn, TxnOutcome
 from epoxy.model.writes import Committed, Consistency, Outcome, Path, ReadAnswer, ReadResult, Source, Write
 from epoxy.runtime.clock import LoopClock, SystemDice
-from epoxy.store.postgres.database import SessionRow
+from epoxy.store.shared.database import SessionRow
 from epoxy.transport.peers.keyring import Keyring
 from tests.transport.http.harness import RunningServer, running_server
 
@@ -49,6 +50,9 @@ class Owners:
 
     def look(self) -> None:
         self.looks += 1
+
+    def let_go(self) -> None:
+        self.owned.discard(SYSTEM_SHARD)
 
 
 class Served:

@@ -173,3 +173,32 @@ def test_a_former_gateway_that_is_believed_is_noticed(monkeypatch: pytest.Monkey
     monkeypatch.setattr(GatewayLinks, "_gateway", lambda self: self._told_by or 3)
     with pytest.raises(AssertionError):
         test_one_that_is_not_the_gateway_any_more_is_not_heard()
+
+
+def test_while_the_gateway_leaves_messages_wait_for_the_next_one() -> None:
+    bench = Bench()
+    bench.hands.heard(LinkStates((FAR,)), GATEWAY)
+    before = bench.send(READ)
+    assert bench.gateway_links.under_way == 1
+    bench.hands.take().answer(PeerAnswered(wire.encode_reply(Behind(version=3))))
+    assert (the(before), bench.gateway_links.under_way) == (Behind(version=3), 0)
+    bench.gateway_links.hold()
+    answers = bench.send(READ)
+    bench.owners.owners = {}
+    assert (answers, bench.hands.asked) == ([], [])
+    assert bench.links.reachable(4), "what the last one said counts"
+    bench.owners.owners = {SYSTEM_SHARD: 3}
+    bench.gateway_links.release()
+    asked = bench.hands.take()
+    assert (asked.to, bench.gateway_links.under_way) == (3, 1)
+    asked.answer(AnswerLost("the link was lost"))
+    assert (the(answers), bench.gateway_links.under_way) == (Failed(reason="the link was lost"), 0)
+
+
+def test_so_many_messages_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_HELD", 2)
+    bench = Bench()
+    bench.gateway_links.hold()
+    for _ in range(3):
+        bench.send(READ)
+    assert len(bench.hands.asked) == 1

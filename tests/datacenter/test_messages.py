@@ -18,6 +18,8 @@ from epoxy.datacenter.messages import (
     CommitNews,
     ForwardedReplies,
     ForwardedRequests,
+    GatewayIsHere,
+    GatewayLeaves,
     GoOn,
     LinkBeat,
     LinkStates,
@@ -25,6 +27,7 @@ from epoxy.datacenter.messages import (
     OrderedReadAsk,
     OrderedWriteAsk,
     Outgoing,
+    PauseRequests,
     PeerAnswered,
     PeerState,
     ReadAsk,
@@ -138,6 +141,9 @@ OF_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     ComeToRest: st.builds(ComeToRest),
     GoOn: st.builds(GoOn),
     CommitNews: st.builds(CommitNews),
+    GatewayLeaves: st.builds(GatewayLeaves, uints),
+    PauseRequests: st.builds(PauseRequests),
+    GatewayIsHere: st.builds(GatewayIsHere),
     Committed: st.builds(
         Committed, proposal=committed, mine=st.booleans(), path=paths, previous=perhaps, replies=several
     ),

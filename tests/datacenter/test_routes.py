@@ -93,6 +93,7 @@ def test_each_request_goes_to_the_owner_of_its_key_or_to_the_gateway() -> None:
         asked.answer(outcome)
     assert [the(each) for each in answers] == [DONE, read, Executed(succeeded=True), DONE, read]
     assert bench.served.asked == []
+    assert +bench.routes.forwarded == {("write", "answered"): 2, ("read", "answered"): 2, ("txn", "answered"): 1}
 
 
 def test_what_is_owned_here_is_served_here() -> None:
@@ -105,6 +106,8 @@ def test_what_is_owned_here_is_served_here() -> None:
     assert the(collect(bench.routes.ordered_read, KEY, MARK, LINEARIZABLE)).committed == MARK
     assert len(bench.served.asked) == 5
     assert bench.links.asked == []
+    assert +bench.routes.forwarded == {}
+    assert bench.routes.forwarded["txn", "unknown"] == 0, "it rises from 0, for alerts"
 
 
 def test_what_never_left_is_refused() -> None:
@@ -115,6 +118,7 @@ def test_what_never_left_is_refused() -> None:
     kinds = [type(the(each)) for each in answers]
     assert kinds == [Refused, Refused, TxnRefused]
     assert "too long" in the(answers[0]).reason
+    assert +bench.routes.forwarded == {(kind, "refused"): 1 for kind in ("write", "read", "txn")}
 
 
 def test_what_never_left_for_want_of_a_link_waits_for_the_next_owner() -> None:
@@ -143,6 +147,7 @@ def test_what_left_and_was_not_answered_is_unknown(answer: Any) -> None:
         asked.answer(answer)
     assert isinstance(the(answers[0]), ConsensusFailed)
     assert isinstance(the(answers[1]), TxnUnknown)
+    assert +bench.routes.forwarded == {(kind, "unknown"): 1 for kind in ("write", "txn")}
 
 
 def test_a_read_without_an_answer_is_asked_again_and_in_the_end_refused() -> None:
@@ -221,6 +226,7 @@ def test_only_so_many_wait() -> None:
     for _ in range(MAX_WAITING):
         assert not bench.write()
     assert str(MAX_WAITING) in the(bench.write()).reason
+    assert +bench.routes.forwarded == {("write", "refused"): 1}
     assert bench.routes.waiting == MAX_WAITING
 
 
@@ -287,6 +293,7 @@ def test_a_node_that_stops_refuses_what_waits() -> None:
     assert isinstance(the(answers), Refused)
     assert isinstance(the(bench.write()), Refused)
     assert bench.clock.pending == []
+    assert +bench.routes.forwarded == {("write", "refused"): 2}
 
 
 # What other nodes ask.
@@ -486,3 +493,41 @@ def test_requests_without_a_key_are_the_gateways() -> None:
         epoch=1, coordinator_id=3, replicas=(ReplicaInfo(id=3, status=ReplicaStatus.ACTIVE, url="http://a"),)
     )
     assert module.shard_of_request(UpdateConfig(config=config)) == SYSTEM_SHARD
+
+
+# While the gateway changes.
+
+
+def test_requests_of_this_node_and_of_others_wait_until_it_goes_on() -> None:
+    bench = Bench()
+    bench.owners.owned = {SHARD, SYSTEM_SHARD}
+    bench.routes.pause()
+    assert not bench.routes.is_mine(KEY)
+    assert bench.routes.runs(KEY)
+    of_others = WRITE, ReadAsk(KEY, LINEARIZABLE), TXN
+    of_transactions = OrderedWriteAsk(WRITE, MARK), OrderedReadAsk(KEY, MARK, LINEARIZABLE)
+    waiting = [bench.write(), bench.read(), bench.txn()]
+    waiting += [bench.links.heard(question, OTHER) for question in (*of_others, *of_transactions)]
+    bench.clock.advance(PATIENCE_MS / 2)
+    assert waiting == [[]] * 8
+    assert (bench.served.asked, bench.routes.waiting) == ([], 8)
+    bench.routes.resume()
+    assert [len(answers) for answers in waiting] == [1] * 8
+    assert (len(bench.served.asked), bench.routes.waiting) == (8, 0)
+
+
+def test_what_waits_for_too_long_is_refused() -> None:
+    bench = Bench()
+    bench.owners.owned = {SHARD}
+    bench.routes.pause()
+    answers = [bench.write(), bench.links.heard(WRITE, OTHER)]
+    bench.clock.advance(PATIENCE_MS + LOOK_MS)
+    assert [type(the(each)) for each in answers] == [Refused, Refused]
+    assert bench.served.asked == []
+
+
+def test_a_paused_node_says_what_it_does_not_own() -> None:
+    bench = Bench()
+    bench.routes.pause()
+    assert bench.links.heard(WRITE, OTHER) == [NotOwner()]
+    assert bench.links.heard(TXN, OTHER) == [NotOwner()]

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 
@@ -65,6 +65,25 @@ def commands(block: str) -> Iterator[str]:
             yield pending
         pending = ""
     assert not pending, f"quotes are not closed: {pending}"
+
+
+def transcript(found: Iterable[tuple[str, str]], heading: str) -> list[tuple[str, str]]:
+    """The commands under a heading, each with what it prints."""
+    steps: list[tuple[str, str]] = []
+    for line in "".join([text for place, text in found if place == heading]).splitlines():
+        if line.startswith("$ "):
+            steps.append((line[2:], ""))
+        elif steps and line:
+            steps[-1] = steps[-1][0], f"{steps[-1][1]}{line}\n"
+    return steps
+
+
+def masked(text: str) -> str:
+    """Without numbers, sizes, addresses, times, ids and releases."""
+    text = re.sub(r"https?://\S+:\d+", "URL", text)
+    text = re.sub(r"\b[0-9a-f]{16,}\b", "ID", text)
+    text = re.sub(r"\bEpoxy \d\S*", "Epoxy #", text)
+    return re.sub(r"\d[\d.,:T+-]*( kB| MB| MiB)?", "#", text)
 
 
 def expected_status(command: str) -> int:

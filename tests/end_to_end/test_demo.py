@@ -259,4 +259,4 @@ def test_a_region_that_ends_at_start_says_why(tmp_path: Path) -> None:
     (folder / "eu-west-1" / "format").write_text('{"format": 99}')
     told = epoxy("demo", "--dir", str(folder), "--exec", "true", status=1).stderr
     assert "epoxy: node 2 ended before it was ready:" in told
-    assert "format 99; this version reads format 5" in told
+    assert "format 99, which is newer than this release knows: it reads format 5" in told

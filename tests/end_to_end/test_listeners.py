@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -69,16 +69,17 @@ def answer(address: str, method: str, path: str) -> tuple[int, Any]:
         connection.close()
 
 
-def until_ready(node: ClusterNode) -> None:
-    """Asked without a token, as a supervisor does."""
+def until_ready(node: ClusterNode, nodes: Sequence[ClusterNode]) -> None:
+    """Asked without a token, as a supervisor does. `nodes`: those that it needs."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         with suppress(OSError), closing(http.client.HTTPConnection(node.url.removeprefix("http://"))) as connection:
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:
                 return
-        assert node.running, node.last_words()
-        assert time.monotonic() < deadline, node.last_words()
+        for each in nodes:
+            assert each.running, each.last_words()
+        assert time.monotonic() < deadline, "\n".join([each.last_words() for each in nodes])
         time.sleep(0.05)
 
 
@@ -116,7 +117,7 @@ def test_a_cluster_with_four_listeners_and_tokens_forms_grows_and_moves(
         for node in nodes:
             node.start(wait=False)
         for node in founders:
-            until_ready(node)
+            until_ready(node, founders)
         until_listening(fourth)
         assert run(["auth", "init", "--config", str(founders[0].config)]) == 0
         monkeypatch.setenv("EPOXY_TOKEN", capsys.readouterr().out.strip())
@@ -134,12 +135,12 @@ def test_a_cluster_with_four_listeners_and_tokens_forms_grows_and_moves(
         assert run(["members", "add", "4", fourth.url, *operator]) == 1, "the address of its clients"
         assert "served on another address of this node, node.peers" in capsys.readouterr().err
         told("members", "add", "4", late.url)
-        until_ready(fourth)
+        until_ready(fourth, nodes)
         fourth.stop()
         moved = late.move()
         told("members", "move", "4", moved)
         fourth.start(wait=False)
-        until_ready(fourth)
+        until_ready(fourth, nodes)
         assert moved in told("members", "list")
         with Client(fourth.url, token=writer) as client:
             assert client.get(b"name") == b"taken"

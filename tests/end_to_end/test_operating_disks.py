@@ -6,30 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from epoxy.testing import Cluster, ClusterNode, cluster, free_ports
-from tests.end_to_end.pages import ROOT, Shell, blocks
+from tests.end_to_end.pages import ROOT, Shell, blocks, masked, transcript
 
 PAGE = ROOT / "docs" / "operating-disks.md"
 BLOCKS = blocks(PAGE)
 NAMES = {"us-east-1": "dc-1", "eu-west-1(?= at|,)": "dc-2", "ap-northeast-1": "dc-3", "us-west-2": "dc-4"}
 """Of datacenters, on the page and in a test's cluster."""
-
-
-def transcript(heading: str) -> list[tuple[str, str]]:
-    """The commands under a heading, each with what it prints."""
-    steps: list[tuple[str, str]] = []
-    for line in "".join([text for place, text in BLOCKS if place == heading]).splitlines():
-        if line.startswith("$ "):
-            steps.append((line[2:], ""))
-        elif steps and line:
-            steps[-1] = steps[-1][0], f"{steps[-1][1]}{line}\n"
-    return steps
-
-
-def masked(text: str) -> str:
-    """Without numbers, sizes, addresses, times and ids."""
-    text = re.sub(r"http://\S+:\d+", "URL", text)
-    text = re.sub(r"\b[0-9a-f]{16,}\b", "ID", text)
-    return re.sub(r"\d[\d.,:T+-]*( kB| MB| MiB)?", "#", text)
 
 
 def play(shell: Shell, steps: list[tuple[str, str]]) -> None:
@@ -57,23 +39,23 @@ def test_the_day(tmp_path: Path) -> None:
             client.reserve(b"user/ada", b"eu-west-1")
             for number in range(10):
                 client.put(b"k/%d" % number, b"v")
-        restore = transcript("Restore into a new cluster")
-        play(shell, [*transcript("Look"), *transcript("Back up"), *restore[:2]])
+        restore = transcript(BLOCKS, "Restore into a new cluster")
+        play(shell, [*transcript(BLOCKS, "Look"), *transcript(BLOCKS, "Back up"), *restore[:2]])
         undo.callback(staging.kill)
         staging.start()
         play(shell, restore[2:])
         staging.kill()
 
-        play(shell, transcript("Check the rows on a disk"))
+        play(shell, transcript(BLOCKS, "Check the rows on a disk"))
         nodes[1].kill()
         newcomer.start(wait=False)
         newcomer.wait_until(lambda status: status.state == "new", "there")
         nodes[0].wait_until(lambda status: status.tolerated_failures == 0, "noticed")
         nodes[2].wait_until(lambda status: status.tolerated_failures == 0, "noticed")
-        play(shell, transcript("Replace a node"))
+        play(shell, transcript(BLOCKS, "Replace a node"))
         for node in (*nodes, newcomer):
             node.stop()
-        play(shell, transcript("Rescue what is left"))
+        play(shell, transcript(BLOCKS, "Rescue what is left"))
 
 
 def staged(folder: Path) -> ClusterNode:
@@ -81,7 +63,7 @@ def staged(folder: Path) -> ClusterNode:
     http, resp = free_ports(2)
     node = ClusterNode(node_id=1, datacenter="staging", folder=folder, http=http, resp=resp)
     (sample,) = (text for _, text in BLOCKS if text.startswith("[node]"))
-    (folder / "staging-secret").write_text("0" * 64)
+    (folder / "staging-secret").write_text("Aeg7uYeeShoh2aLoGhie9aik")
     (folder / "staging-secret").chmod(0o600)
     node.config.write_text(sample.replace("7900", str(http)))
     return node

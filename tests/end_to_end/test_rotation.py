@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,7 @@ def until(condition: Callable[[], bool], words: str) -> None:
 
 def files_of(node: ClusterNode) -> Path:
     """A node's machine: its secret, its certificate, the authorities it trusts."""
-    return node.config.parent / f"files-{node.id}"
+    return node.config.parent / f"files-{node.config.stem}"
 
 
 @pytest.fixture
@@ -141,7 +141,9 @@ def events(node: ClusterNode, event: str) -> list[dict[str, str]]:
     return [line for line in lines if line["event"] == event]
 
 
-def reloads(cluster: Cluster, change: Callable[[ClusterNode], None], *, all_by_signal: bool = True) -> None:
+def reloads(
+    cluster: Sequence[ClusterNode], change: Callable[[ClusterNode], None], *, all_by_signal: bool = True
+) -> None:
     """Change the files of one node after the other, each when the one before has read its own. Without a signal the
     last one notices by itself."""
     for node in cluster:
@@ -198,7 +200,7 @@ def test_certificates_and_the_secret_are_replaced_and_no_write_fails(
     with Writers(secured) as writers:
         writers.more()
         both, _, alone = steps("Renew certificates")
-        reloads(secured, lambda node: at(node, both))
+        reloads(secured.nodes, lambda node: at(node, both))
         writers.more()
 
         first = files_of(secured[0]) / "cert.pem"
@@ -209,11 +211,11 @@ def test_certificates_and_the_secret_are_replaced_and_no_write_fails(
         assert trusts(secured[0], old), "a pair that is half written changes nothing"
         assert "epoxy_reload_failures_total 1.0" in metrics(secured[0], old)
         assert 'epoxy_certificate_expiry_seconds{certificate="ca"}' in metrics(secured[0], old)
-        reloads(secured, lambda node: install(node, new), all_by_signal=False)
+        reloads(secured.nodes, lambda node: install(node, new), all_by_signal=False)
         assert [trusts(node, new) for node in secured] == [True] * 3
         writers.more()
 
-        reloads(secured, lambda node: at(node, alone))
+        reloads(secured.nodes, lambda node: at(node, alone))
         writers.more()
         assert not any(trusts(node, old) for node in secured)
 
@@ -230,14 +232,14 @@ def replace_secret(cluster: Cluster, offices: dict[str, Office], writers: Writer
         shutil.copy(files_of(cluster[0]) / "new-secret", files_of(node))
     secrets = [secrets_in("file", files_of(cluster[0]) / name)[0] for name in ("secret", "new-secret")]
     before, after = map(fingerprint_of, secrets)
-    reloads(cluster, lambda node: at(node, add))
+    reloads(cluster.nodes, lambda node: at(node, add))
     assert secrets_of(cluster) == [[before, after]] * 3
     assert f"3 nodes of 3 accept two secrets; all speak {before}" in doctor(cluster)
     writers.more()
-    reloads(cluster, lambda node: at(node, switch), all_by_signal=False)
+    reloads(cluster.nodes, lambda node: at(node, switch), all_by_signal=False)
     assert secrets_of(cluster) == [[after, before]] * 3
     writers.more()
-    reloads(cluster, lambda node: at(node, drop))
+    reloads(cluster.nodes, lambda node: at(node, drop))
     writers.more()
     assert secrets_of(cluster) == [[after]] * 3
     assert [is_accepted(node, secrets[1], offices) for node in cluster] == [True] * 3

@@ -9,6 +9,7 @@ from random import Random
 from epoxy.codec.wire import encode_peer_request
 from epoxy.model.frames import PeerRequest
 from epoxy.model.messages import Reply, Request
+from epoxy.model.versions import WireVersions
 from epoxy.transport.http.connections import Account, Connections
 from epoxy.transport.http.server import HttpServer
 from epoxy.transport.limits import MESSAGE_PATH, HttpLimits
@@ -25,6 +26,7 @@ from epoxy.transport.peers.frames import (
     seal_request,
 )
 from epoxy.transport.peers.keyring import SigningKey
+from epoxy.transport.peers.negotiation import sign_offer
 from epoxy.transport.peers.session import PeerSession, StartCheck
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
@@ -36,6 +38,8 @@ from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
 
 NOW_MS = 1_700_000_000_000
 GATE = OpenGate()
+
+OFFERS = [WireVersions(oldest=5, newest=newest, release="0.2.0") for newest in (5, 5, 6)]
 LIMITS = HttpLimits(pipelined=4)
 MOST_UNREAD = 4 << 20
 
@@ -171,7 +175,9 @@ class SignedTarget:
             ME, dice.choice((PEER, PEER, PEER, ME)), 1, NOW_MS + dice.choice((0, 0, 0, 60_000)), next(self._nonces)
         )
         if dice.random() < 0.3:
-            return [handshake_request(b"x", auth.sign(SECRET, header, b"/v2/epoxy/stream", b"")[0])]
+            signature, mac = auth.sign(SECRET, header, b"/v2/epoxy/stream", b"")
+            offer = sign_offer(SECRET, mac, dice.choice(OFFERS))
+            return [handshake_request(b"x", signature, dice.choice((5, 5, 5, 6)), offer)]
         asked = batch(dice)
         body = encode_peer_request(PeerRequest(sender=ME, recipient=PEER, requests=asked))
         value, _ = auth.sign(SECRET, header, MESSAGE_PATH, body)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PINS = ("run", "dev", "redis", "libraries", "redis-py-suite", "spec", "bench")
+PINS = ("run", "dev", "build", "packages", "redis", "libraries", "redis-py-suite", "spec", "bench")
 
 # Hosts and folders that belong to one machine or one registry. The escapes keep this file from matching itself.
 HOSTS = re.compile(
@@ -80,11 +80,18 @@ def test_a_planted_misfit_is_seen(line: str) -> None:
     assert misfits(line) == [line]
 
 
+def asked_for(name: str) -> set[str]:
+    """What a list of requirements names, and the lists that it includes."""
+    text = (ROOT / "requirements" / f"{name}.in").read_text("utf-8")
+    included = re.findall(r"^-r ([\w-]+)\.in$", text, re.MULTILINE)
+    return set(re.findall(r"^[a-z][\w-]*", text, re.MULTILINE)).union(*map(asked_for, included))
+
+
 @pytest.mark.parametrize("name", PINS)
 def test_everything_asked_for_is_pinned(name: str) -> None:
-    asked = re.findall(r"^[a-z][\w-]*", (ROOT / "requirements" / f"{name}.in").read_text("utf-8"), re.MULTILINE)
-    assert asked
-    assert set(asked) <= set(pins(name))
+    assert asked_for(name)
+    assert asked_for(name) <= set(pins(name))
+    assert {"click", "lmdb"} <= asked_for("run"), "of both lists that it includes"
 
 
 def test_what_users_run_is_what_tests_run() -> None:
@@ -115,14 +122,19 @@ def test_the_changelog_has_room_for_the_next_change() -> None:
 
 
 def repeated(changelog: str) -> list[str]:
-    """Headings and lines that a merge by union has left twice. Nothing is released yet: there is one version."""
-    lines = [line for line in changelog.splitlines() if line.startswith(("#", "- ", "  "))]
-    return sorted({line for line in lines if lines.count(line) > 1})
+    """What a merge by union has left twice: lines, wherever they are, and headings, within one version."""
+    found: set[str] = set()
+    for version in re.split(r"(?m)^(?=## )", changelog):
+        heads = [line for line in version.splitlines() if line.startswith("#")]
+        found |= {line for line in heads if heads.count(line) > 1}
+    lines = [line for line in changelog.splitlines() if line.startswith(("## ", "- ", "  "))]
+    return sorted(found | {line for line in lines if lines.count(line) > 1})
 
 
 def test_the_changelog_says_nothing_twice() -> None:
     assert repeated((ROOT / "CHANGELOG.md").read_text("utf-8")) == []
     assert repeated("## [Unreleased]\n### Fixed\n- one\n- two\n### Fixed\n- one\n") == ["### Fixed", "- one"]
+    assert repeated("## [2]\n### Fixed\n- one\n## [1]\n### Fixed\n- one\n## [1]\n") == ["## [1]", "- one"]
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -1,11 +1,19 @@
 """What a node knows, shown when it is durable and not before, and told to those who listen."""
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
+import pytest
 
 from epoxy.model.marks import OWNED
 from epoxy.model.transactions import Delete, Executed, Put, Txn
 from epoxy.model.writes import ReadResult, Source
+from epoxy.node.commit_feed import CommitFeed
+from epoxy.node.keys.replica import Replica
 from epoxy.node.service import Node
+from epoxy.ports import Store
 from tests.node.service_bench import World
 from tests.protocol.keys.harness import KEY, B, commit, prop
 
@@ -189,3 +197,31 @@ def test_a_listener_may_end_while_it_is_told() -> None:
         world.learn(key)
         world.disk.sync()
     assert told == ["once", "always", "always"]
+
+
+class SlowToCatchUp:
+    """A store that others share, as far as the feed asks it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[], None]] = []
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        self.asked.append(done)
+
+
+@pytest.mark.pure("the replica is a stand-in")
+def test_what_others_have_added_is_announced_when_it_is_found() -> None:
+    """Many announcements of other nodes share one look; those that come during it share the next."""
+    store, replica = SlowToCatchUp(), SimpleNamespace(keyspace=None, commit_watchers=[])
+    feed = CommitFeed(cast(Replica, replica), cast(Store, store))
+    heard: list[str] = []
+    feed.on_change(lambda: heard.append("changed"))
+    for _ in range(3):
+        feed.others_committed()
+    assert (len(store.asked), heard) == (1, [])
+    store.asked[0]()
+    assert (len(store.asked), heard) == (2, ["changed"])
+    store.asked[1]()
+    assert (len(store.asked), heard) == (2, ["changed"] * 2)
+    feed.others_committed()
+    assert len(store.asked) == 3

@@ -14,8 +14,9 @@ from epoxy.model.sessions import session_key
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
 from epoxy.model.transactions import Put, Txn, TxnOutcome
 from epoxy.model.writes import Committed, Consistency, Outcome, ReadAnswer, ReadResult, Refused, Source, Write
-from epoxy.node.datacenter_node import NOT_LOADED, QUIESCE_LOOKS, QUIESCE_MS, TOOK_MS, DatacenterNode
+from epoxy.node.datacenter_node import NOT_LOADED, TOOK_MS, DatacenterNode
 from epoxy.node.keys.replica import NOT_OWNED
+from epoxy.node.keys.shard_handover import QUIESCE_LOOKS, QUIESCE_MS
 from epoxy.node.service import READ_LATE
 from epoxy.runtime.admission import GRAIN_MS
 from epoxy.store.memory import MemoryStore
@@ -54,13 +55,18 @@ class FarStore(MemoryStore):
 class HandRoutes:
     """`ports.OwnerRoutes`: what is passed on is answered by a test."""
 
+    waiting = 0
+
     def __init__(self, *, is_gateway: bool) -> None:
         self.is_gateway = is_gateway
         self.owned = {shard_of(MINE)} | ({SYSTEM_SHARD} if is_gateway else set())
         self.passed_on: list[tuple[Any, ...]] = []
+        self.forwarded: dict[tuple[str, str], int] = {}
 
     def is_mine(self, key: bytes) -> bool:
         return shard_of(key) in self.owned
+
+    runs = is_mine
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         self.passed_on.append(("write", write, answered))

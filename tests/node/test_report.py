@@ -1,5 +1,6 @@
 """What a node says of itself and of the others."""
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,7 @@ from epoxy.model.messages import Failed, Inspect, Inspected
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, Write
 from epoxy.model.writes import Path as Way
+from epoxy.node.report import Credentials
 from tests.node.service_bench import World
 from tests.protocol.keys.harness import KEY, A, B, C, D, commit
 
@@ -130,6 +132,25 @@ def test_status_says_who_and_what() -> None:
     assert [peer.trouble for peer in status.peers] == ["" if peer.reachable else "gone" for peer in status.peers]
     assert (status.longest_sync_ms, status.invariant_violations) == (None, 0)
     assert msgspec.json.decode(msgspec.json.encode(status))["floor_ms"] == 72.5
+
+
+def test_a_peer_that_is_away_has_been_so_since_its_last_answer() -> None:
+    world = World(3)
+    world.links.rtts = {B: 70.0}
+    world.links.silences = {B: 120.0, C: 3_600_000.0}
+    assert [peer.silent_s for peer in world.node.status().peers] == [None, 3600.0]
+    world.links.silences[C] = math.inf
+    assert world.node.status().peers[1].silent_s is None, "no link was made: nothing is known"
+
+
+def test_credentials_are_told_as_the_process_has_them() -> None:
+    world = World()
+    world.node.credentials = lambda: Credentials(certificate_flaw="certificate has expired", authorities=("aa", "bb"))
+    status = world.node.status()
+    assert (status.certificate_flaw, status.authorities) == ("certificate has expired", ["aa", "bb"])
+    assert status.store_lease_ms is None, "no session in a database"
+    world.node.session = 7
+    assert world.node.status().store_lease_ms == 5000.0
 
 
 def test_the_floor_is_the_farthest_of_the_nearest_fast_quorum() -> None:

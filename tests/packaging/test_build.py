@@ -86,6 +86,25 @@ def test_a_planted_generator_is_seen(planted: str) -> None:
     assert lazy_generators(f"any(row for row in found)\n{planted}") == [2]
 
 
+def foreign_imports(text: str) -> set[str]:
+    """Packages of others that a module imports."""
+    nodes = list(ast.walk(ast.parse(text)))
+    named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    named += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in named} - sys.stdlib_module_names - {"epoxy"}
+
+
+def test_what_compiled_modules_import_is_there_in_an_isolated_build() -> None:
+    """Their types are read; without them the compiler refuses the module."""
+    wanted = {re.split("[=>]", each)[0].removesuffix("-stubs") for each in PYPROJECT["build-system"]["requires"]}
+    imported = set().union(*(foreign_imports(source(module).read_text("utf-8")) for module in COMPILED))
+    assert {"msgspec", "httptools"} <= imported <= wanted
+    assert foreign_imports("import os, lmdb.x\nfrom xxhash import a\nfrom epoxy.codec import bare") == {
+        "lmdb",
+        "xxhash",
+    }
+
+
 def test_the_list_is_in_order_within_each_room() -> None:
     rooms = dict.fromkeys(module.rpartition(".")[0] for module in COMPILED)
     for room in rooms:

@@ -181,3 +181,28 @@ def test_ends_are_told_once_a_day_and_when_they_come(tmp_path: Path, caplog: pyt
         told += [record.message for record in caplog.records]
         now_s[0] += DAY_S / 4
     assert told == ["a certificate expires soon"] * 14 + ["a certificate has expired"] * 2
+
+
+def test_what_is_wrong_and_who_is_trusted_is_known_from_the_files(tmp_path: Path) -> None:
+    renewal = Renewal(tmp_path)
+    certificates = renewal.certificates
+    assert certificates.flaw_found == ""
+    (old,) = certificates.authorities
+    renewal.trust(renewal.old, renewal.new)
+    certificates.reload()
+    assert old in certificates.authorities
+    assert len(certificates.authorities) == 2
+    renewal.install(renewal.new)
+    renewal.trust(renewal.new)
+    certificates.reload()
+    assert [each == old for each in certificates.authorities] == [False]
+    assert certificates.flaw_found == ""
+
+
+def test_the_name_in_a_certificate_that_peers_do_not_know_it_by(tmp_path: Path) -> None:
+    office = Office(tmp_path, "ca")
+    cert, key = office.issue("elsewhere.example")
+    given = settings(tmp_path, f'[tls]\ncert = "{cert}"\nkey = "{key}"\nca = "{office.ca}"\n')
+    assert "IP address mismatch" in Certificates(given).flaw_found
+    untrusted = Certificates(settings(tmp_path, f'[tls]\ncert = "{cert}"\nkey = "{key}"\n'))
+    assert untrusted.authorities == (), "the system's are not those of tls.ca"

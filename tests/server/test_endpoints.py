@@ -1,5 +1,7 @@
 """The APIs of a node: what they keep of answers, and for how long."""
 
+import asyncio
+
 import pytest
 
 from epoxy.api.metrics import Metrics
@@ -27,3 +29,55 @@ def test_cached_answers_go_with_their_shard(is_gateway: bool) -> None:
     here.disk.sync()
     assert rested == [True]
     assert [len(cache) for cache in caches] == [0, 0, 0]
+
+
+class Streams:
+    """In place of the API, the forwarder and the listeners: clients are gone when no stream is open."""
+
+    def __init__(self) -> None:
+        self.here = self.forwarded = True
+        self.ended = 0
+
+    def close(self) -> None:
+        self.here = False
+
+    def last_call(self) -> None:
+        self.forwarded = False
+        self.ended += 1
+
+    def hand_on(self) -> dict[str, object]:
+        return {}
+
+    async def drain_clients(self) -> None:
+        """One more stream begins while the others are drained."""
+        while not self.ended:
+            await asyncio.sleep(0)
+        self.here = self.forwarded = True
+        while self.here or self.forwarded:
+            await asyncio.sleep(0)
+
+
+def shard_endpoints(streams: Streams) -> Endpoints:
+    here, settings = Shared(is_gateway=False), settings_of(1)
+    endpoints = Endpoints(settings, here.node, Metrics(here.node), Certificates(settings), ())
+    for part in ("_api", "_forwarder", "listeners"):
+        setattr(endpoints, part, streams)
+    return endpoints
+
+
+def test_a_node_that_makes_room_ends_streams_of_the_gateway_too() -> None:
+    """The gateway waits for it, and ends them only after that."""
+    streams = Streams()
+    shard_endpoints(streams).hand_on()
+    assert (streams.here, streams.forwarded) == (False, False)
+
+
+def test_streams_that_begin_while_clients_are_drained_end() -> None:
+    streams = Streams()
+
+    async def story() -> None:
+        async with asyncio.timeout(60):
+            await shard_endpoints(streams).drain_clients()
+
+    asyncio.run(story())
+    assert (streams.here, streams.forwarded) == (False, False)

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 
+from benchmarks.preload import preload
 from epoxy.api.connection_metrics import ConnectionMetrics
 from epoxy.api.home_metrics import ActorCallMetrics, HomeMetrics
 from epoxy.api.metrics import Metrics
@@ -34,6 +35,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.node.process.config import load
 from epoxy.server.process import Process
 from epoxy.store.embedded.datadir import FORMAT
+from epoxy.store.embedded.tree import TreeView
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
 from epoxy.transport.http.listener import Listener
 from tests.actors.test_home_changes import regions
@@ -246,6 +248,38 @@ def test_a_data_directory_remembers_how_its_quorums_are_counted(tmp_path: Path) 
     )
 
 
+@pytest.mark.pure("a method of the tree is replaced")
+def test_a_start_reads_as_many_rows_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a start would take minutes with millions of keys. Ranges are counted, the last 2,000 rows of the changelog
+    among them, in which epochs are looked for; single rows are found by their keys."""
+    read: list[bytes] = []
+    rows = TreeView.rows
+
+    def counted(tree: TreeView, begin: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        for row in rows(tree, begin, end, reverse):
+            read.append(row[0])
+            yield row
+
+    async def start(node: ClusterNode) -> None:
+        process = Process(load(node.config))
+        await process.start()
+        async with asyncio.timeout(PATIENCE_S):
+            while process.node.txn_waits or not process.node.ready:
+                await asyncio.sleep(0.01)
+        await process.stop(asyncio.Event())
+
+    found = {}
+    for keys in (3000, 6000):
+        (tmp_path / str(keys)).mkdir()
+        node = layout(tmp_path / str(keys), 1)
+        preload(node.data_dir, 1, keys, owned=True)
+        monkeypatch.setattr(TreeView, "rows", counted)
+        read.clear()
+        asyncio.run(start(node))
+        found[keys] = len(read)
+    assert abs(found[6000] - found[3000]) < 500, found
+
+
 def test_a_refusal_leaves_no_thread_behind(tmp_path: Path) -> None:
     """One that outlives the interpreter would have something to say after the one line."""
 
@@ -417,8 +451,8 @@ def test_a_disk_that_fails_at_the_start(tmp_path: Path) -> None:
     (disk / "broken").touch()
     with spawned("-c", WITH_A_BAD_DISK, str(disk), *command(node)) as process:
         _, stderr = process.communicate(timeout=PATIENCE_S)
-    assert stderr == f"epoxy: data directory {node.data_dir}: Input/output error\n"
-    assert process.returncode == 78
+    assert stderr == f"epoxy: data directory {node.data_dir}: [Errno 5] Input/output error\n"
+    assert process.returncode == 74
 
 
 def test_an_emulated_wan_of_places_nobody_has_measured(tmp_path: Path) -> None:
@@ -501,6 +535,24 @@ def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
         assert served.hear("not waiting any longer")["writes_in_flight"] == 2
         served.process.send_signal(signal.SIGTERM)
         assert served.end() == 0
+        assert redis.recv(100) == b"", "no answer is no promise"
+
+
+def test_a_disk_that_hangs_does_not_hold_a_node_that_stops(tmp_path: Path, disk: Path) -> None:
+    node = layout(tmp_path, 1)
+    program = WITH_A_BAD_DISK.replace("from epoxy.cli.main", "from epoxy.server import storage\nfrom epoxy.cli.main")
+    program = program.replace("main()", "storage.CLOSE_S = 1.0\nmain()")
+    with running(node, "-c", program, str(disk)) as served, served.redis() as redis:
+        (disk / "slow").touch()
+        redis.sendall(redis_command(b"RESERVE", b"a", b"1"))
+        until(lambda: served.status()["writes_in_flight"] == 1, "a write under way")
+        served.process.send_signal(signal.SIGTERM)
+        served.hear("draining")
+        served.process.send_signal(signal.SIGTERM)
+        served.hear("not waiting any longer")
+        detail = served.hear("the store failed; ending without another answer")["detail"]
+        assert detail == "the disk has not ended what was under way for 1 s"
+        assert served.end() == 74
         assert redis.recv(100) == b"", "no answer is no promise"
 
 
@@ -625,7 +677,7 @@ def test_a_terminal_gets_lines_for_people(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0
         alarm.cancel()
-    assert re.match(rb"\d\d:\d\d:\d\d\.\d\d\d info    started  replica=1 datacenter=dc-1 pid=\d+ ", said)
+    assert re.match(rb"\d\d:\d\d:\d\d\.\d\d\d info    started  release=\S+ replica=1 datacenter=dc-1 pid=\d+ ", said)
 
 
 def test_the_manual_has_every_metric() -> None:

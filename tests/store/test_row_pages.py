@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from epoxy.model.members import HeldPage
+from epoxy.model.members import MAX_PAGE_BYTES, HeldPage
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal, ProposalId
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.memory import MemoryStore
@@ -73,6 +73,15 @@ def test_equal_rows_are_not_sent_and_one_that_differs_brings_its_stretch_alone()
     source.commit(b"07", 2)
     sent: list[ChangelogEntry] = [entry for page in bring(reader, source) for entry in page.entries]
     assert [entry.key for entry in sent] == [b"06", b"07", b"08"]
+
+
+def test_equal_long_values_are_not_sent() -> None:
+    """Three of them are more than a page."""
+    reader, source = Place(A), Place(B)
+    for number in range(12):
+        for place in (reader, source):
+            place.commit(b"%02d" % number, value=bytes(MAX_PAGE_BYTES // 2 - 1000))
+    assert [page.entries for page in bring(reader, source)] == [()] * 3
 
 
 def test_a_page_ends_when_its_values_are_long() -> None:

@@ -52,7 +52,7 @@ def test_errors_of_a_log(tmp_path: Path) -> None:
         "Traceback (most recent call last):",
     ]
     log.write_text("\n".join(lines))
-    assert errors_in(log) == lines[2:]
+    assert errors_in(log) == lines[1:]
 
 
 def test_complaints_name_the_node(laid_out: DatacenterCluster) -> None:

@@ -8,6 +8,7 @@ from epoxy.actors.hosting import EnvoyLink, Hosting, introduced
 from epoxy.actors.streams import FromActor
 from epoxy.model.actors import parse_id
 from epoxy.model.envoy_messages import (
+    PROTOCOL_VERSION,
     ActorAsk,
     Draining,
     EnvoyHello,
@@ -86,6 +87,7 @@ class Conversation:
         if isinstance(message, EnvoyHello):
             if self.envoy is not None:
                 raise InvalidRequest("hello comes once")
+            check_protocol(message)
             introduced(message)  # What cannot be accepted makes this datacenter ask for no lease.
             self._early = []
             self._hosting.when_leased(lambda _: self._guarded(partial(self._connect, message)))
@@ -156,4 +158,13 @@ class Conversation:
             asleep=message.asleep,
             sockets=message.sockets,
             destroyed=message.destroyed,
+        )
+
+
+def check_protocol(hello: EnvoyHello) -> None:
+    """Workers of earlier releases are served; one that is ahead of its nodes may say what they do not understand."""
+    if hello.protocol_version > PROTOCOL_VERSION:
+        raise InvalidRequest(
+            f"this worker speaks version {hello.protocol_version} of the protocol of workers, and this node "
+            f"{PROTOCOL_VERSION} and earlier ones: upgrade the nodes first, then the workers"
         )

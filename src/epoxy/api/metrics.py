@@ -6,7 +6,7 @@ to `OF_NODE` (or `COUNTED`). Nothing is kept up to date for Prometheus: values a
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, get_args
 
@@ -16,13 +16,16 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epoxy.api.counters import Counters, Histogram, Requests
+from epoxy import __compiled__
+from epoxy.api.counters import Counters, Requests
 from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.errors import StoreUnavailable
+from epoxy.model.histogram import Histogram
 from epoxy.model.incarnation import MismatchCode
+from epoxy.model.shards import ALL_SHARDS
 from epoxy.model.writes import Path
 from epoxy.node.access.audit import AuditOutcome
-from epoxy.node.report import access_age_s
+from epoxy.node.report import access_age_s, tolerated_failures
 from epoxy.node.service import Node
 from epoxy.store.row_kinds import RowKind
 
@@ -30,6 +33,9 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
 
 ACCESS_REFUSALS = ("unauthenticated", "forbidden")
 """Results of requests: no token in force was shown; the client's grant does not allow it, or has no room."""
+
+AS_IT_IS = ("datacenter",)
+"""Labels whose values are names that operators gave."""
 
 COUNTER, GAUGE, HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -62,7 +68,8 @@ class Metrics(Collector):
 
 
 class Family(Struct, frozen=True):
-    """`read` returns a number or a Histogram; for a family with labels, a mapping from their values to those."""
+    """`read` returns a number or a Histogram, or None if there is none here; for a family with labels, a mapping from
+    their values to those."""
 
     kind: Any
     name: str
@@ -73,9 +80,11 @@ class Family(Struct, frozen=True):
     def collect(self, source: object | None) -> Any:
         """Without samples if there is no source."""
         made = self.kind(f"epoxy_{self.name}", self.help, labels=self.labels)
-        found = self.read(source) if source is not None else {}
-        for values, sample in (found if self.labels or source is None else {(): found}).items():
-            names = [snake_case(value) for value in ((values,) if isinstance(values, str) else values)]
+        found = self.read(source) if source is not None else None
+        samples: Mapping[Any, Any] = {} if found is None else found if self.labels else {(): found}
+        for values, sample in samples.items():
+            given = zip(self.labels, (values,) if isinstance(values, str) else values, strict=True)
+            names = [value if label in AS_IT_IS else snake_case(value) for label, value in given]
             if isinstance(sample, Histogram):
                 made.add_metric(names, sample.buckets(), sample.sum)
             else:
@@ -117,6 +126,86 @@ def peer_rtts(node: Node) -> dict[str, float]:
     """Peers that were never measured are left out."""
     rtts = {replica.id: node.links.rtt_ms(replica.id) for replica in node.replica.config.replicas}
     return {str(peer): rtt / 1000 for peer, rtt in rtts.items() if rtt is not None and peer != node.me}
+
+
+def peers_up(node: Node) -> dict[tuple[str, str], int]:
+    others = [replica.id for replica in node.replica.config.replicas if replica.id != node.me]
+    return {(str(peer), node.datacenter_of(peer)): int(node.links.reachable(peer)) for peer in others}
+
+
+def sync_seconds(node: Node) -> Histogram | None:
+    return node.syncs.seconds if node.syncs is not None else None
+
+
+def longest_sync(node: Node) -> float | None:
+    longest_ms = node.longest_sync_ms()
+    return longest_ms / 1000 if longest_ms is not None else None
+
+
+def keys_held(node: Node) -> int | None:
+    """Counted once, in the background, when it is first asked for. Of several nodes of a datacenter none sees the
+    commits of all."""
+    if node.session or node.member is None:
+        return None
+    count = node.member.key_count
+    count.begin()
+    return count.keys if count.is_known else None
+
+
+def changelog_rows(node: Node) -> int | None:
+    """Of several nodes of a datacenter the gateway has the row that it takes in memory; at another node the event loop
+    would wait for the database."""
+    return node.feed.kept() if node.orders else None
+
+
+def in_flight(node: Node) -> dict[str, int]:
+    return {kind: admission.count for kind, admission in node.admission.items()}
+
+
+def in_flight_limits(node: Node) -> dict[str, int]:
+    return {kind: admission.limit for kind, admission in node.admission.items()}
+
+
+def own_shards(node: Node) -> int | None:
+    shards = [row.shards for row in node.sessions_of_datacenter() if row.session == node.session]
+    return sum(shards) if node.session else None
+
+
+def nodes_of_datacenter(node: Node) -> dict[str, int]:
+    leases = [row.lease_ms for row in node.sessions_of_datacenter()]
+    return {"serving": sum([left > 0 for left in leases]), "silent": sum([left <= 0 for left in leases])}
+
+
+def shards_without_owner(node: Node) -> int | None:
+    """Or with one that is silent."""
+    owned = sum([row.shards for row in node.sessions_of_datacenter() if row.lease_ms > 0])
+    return len(ALL_SHARDS) - owned if node.session else None
+
+
+def is_gateway(node: Node) -> int:
+    return int(any(row.gateway for row in node.sessions_of_datacenter() if row.session == node.session))
+
+
+def forwarded(node: Node) -> Mapping[tuple[str, str], int]:
+    routes = node.driver.routes
+    return routes.forwarded if routes is not None else {}
+
+
+def waiting_for_owners(node: Node) -> int:
+    return node.driver.routes.waiting if node.driver.routes is not None else 0
+
+
+def build_info(node: Node) -> dict[tuple[str, ...], int]:
+    mine = node.versions.mine
+    return {(mine.release, str(mine.newest), "true" if __compiled__ else "false"): 1}
+
+
+def peer_builds(node: Node) -> dict[tuple[str, ...], int]:
+    """Of peers that were heard since this process started."""
+    peers = [replica.id for replica in node.replica.config.replicas if replica.id != node.me]
+    heard = {peer: versions for peer in peers if (versions := node.versions.of(peer)) is not None}
+    common = {peer: node.versions.common(peer) or 0 for peer in heard}
+    return {(str(peer), versions.release, str(common[peer])): 1 for peer, versions in heard.items()}
 
 
 def disk_bytes(node: Node) -> dict[str, int]:
@@ -181,9 +270,18 @@ COUNTED: tuple[Family, ...] = (
 """Read from the Counters. Prometheus adds `_total` to a counter's name."""
 
 OF_NODE: tuple[Family, ...] = (
+    Family(GAUGE, "build_info", "1, of the build that runs here", build_info, ("version", "wire", "compiled")),
+    Family(GAUGE, "peer_build_info", "1, of the build of a peer", peer_builds, ("peer", "version", "wire")),
+    Family(COUNTER, "wire_mismatches", "Handshakes without a common wire version", lambda n: n.versions.mismatches),
     Family(COUNTER, "refused", "Requests refused, by the limit reached", lambda n: n.refused, ("limit",)),
     Family(COUNTER, "abandoned_writes", "Writes dropped: clients left before they began", lambda n: n.abandoned),
     Family(COUNTER, "read_hedges", "Reads that asked more than the nearest quorum", lambda n: n.read_hedges),
+    Family(GAUGE, "ready", "1 while clients are served, else 0", lambda n: int(n.ready)),
+    Family(GAUGE, "clock_seconds", "This node's clock, in seconds since 1970", lambda _: time.time()),
+    Family(GAUGE, "tolerated_failures", "Members that may fail; negative: too few are there", tolerated_failures),
+    Family(GAUGE, "peer_up", "1 while a peer answers, else 0", peers_up, ("peer", "datacenter")),
+    Family(GAUGE, "in_flight", "Requests admitted and not ended, by kind", in_flight, ("kind",)),
+    Family(GAUGE, "in_flight_limit", "How many are admitted at a time now", in_flight_limits, ("kind",)),
     Family(GAUGE, "quorum_lost", "1 while too few peers are within reach, else 0", lambda n: int(n.quorum.is_lost)),
     Family(COUNTER, "flow_failures", "Flows ended by an exception: a bug", lambda n: n.failures.count, ("flow",)),
     Family(COUNTER, "folds", "Decisions of several writes, or of another node's", lambda n: n.driver.counts.folds),
@@ -193,8 +291,12 @@ OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "leases_ended", "Ends of values that this node proposed", lambda n: n.leases.ended),
     Family(COUNTER, "carried_writes", "Writes of a key that another node folds", carried_writes, ("what",)),
     Family(GAUGE, "owner_hints", "Keys whose writes are carried to another node", lambda n: len(n.driver.owners)),
-    Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", lambda n: n.feed.kept()),
+    Family(GAUGE, "keys", "Keys held, deleted ones among them; absent until they are counted", keys_held),
+    Family(HISTOGRAM, "sync_duration_seconds", "Writes of the log, until they are durable", sync_seconds),
+    Family(GAUGE, "longest_sync_seconds", "Of the last seconds, the one under way included", longest_sync),
+    Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", changelog_rows),
     Family(GAUGE, "changelog_bytes", "Bytes of this replica's changelog", lambda n: n.changelog_bytes or 0),
+    Family(GAUGE, "changelog_limit_bytes", "What it may take", lambda n: n.changelog_ceiling().size),
     Family(GAUGE, "disk_bytes", "Of the data directory, and free beside it", disk_bytes, ("part",)),
     Family(COUNTER, "repaired_keys", "Keys learned by comparing with another replica", lambda n: n.repaired),
     Family(COUNTER, "scrubbed_rows", "Rows checked by scrubs", lambda n: scrubbed(n, "rows")),
@@ -224,6 +326,12 @@ OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "txn_commands", "Commands of this node that were decided", txn_commands, ("path",)),
     Family(COUNTER, "txn_executed", "Transactions of its clients", lambda n: n.ordered.submissions.executed_total),
     Family(GAUGE, "peer_rtt_seconds", "Round trip to a peer", peer_rtts, ("peer",)),
+    Family(GAUGE, "shards_owned", "Shards of its datacenter that this node owns", own_shards),
+    Family(GAUGE, "shards_without_owner", "Shards of its datacenter that no node serves", shards_without_owner),
+    Family(GAUGE, "datacenter_nodes", "Nodes that share its database, by state", nodes_of_datacenter, ("state",)),
+    Family(GAUGE, "gateway", "1 if it is the gateway of several nodes, else 0", is_gateway),
+    Family(COUNTER, "forwarded_requests", "Passed on to the owner of their key", forwarded, ("kind", "outcome")),
+    Family(GAUGE, "forwarded_waiting", "Requests that wait for an owner", waiting_for_owners),
     Family(GAUGE, "store_starts", "How often this node's store was started", store_starts),
     Family(GAUGE, "store_position", "Frames of this node's log that are durable", store_position),
     Family(COUNTER, "stores_refused", "Starts of other nodes' stores that were refused", refused_stores, ("reason",)),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epoxy.api.counters import Histogram
+from epoxy.model.histogram import Histogram
 from epoxy.protocol.placement.allocator import Allocation
 from epoxy.protocol.placement.config import PlacementConfig, Strategy
 from epoxy.protocol.placement.records import EnvoyPool

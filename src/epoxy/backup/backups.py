@@ -17,7 +17,7 @@ from itertools import count
 from epoxy import __version__
 from epoxy.backup.format import Kind
 from epoxy.backup.stream import BackupStream, Here
-from epoxy.model.api import BackedUpMember, BackupPhase, BackupState
+from epoxy.model.api_backups import BackedUpMember, BackupPhase, BackupState
 from epoxy.model.cluster import ClusterConfig
 from epoxy.node.backup.gathering import Gathering
 from epoxy.node.members.member import Membership

@@ -30,12 +30,13 @@ from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import BackupError
 from epoxy.model.homes import HOME_KEYS, STATE_KEYS
 from epoxy.model.sessions import SESSION_KEYS
+from epoxy.model.versions import BACKUP_FORMAT
 
 CARRIED = (RESERVATION_KEYS, HOME_KEYS, STATE_KEYS, SESSION_KEYS)
 """Of the cluster's own keys."""
 
 MAGIC = b"epoxy-backup\n"
-VERSION = 1
+VERSION = BACKUP_FORMAT
 
 BLOCK_BYTES = 1 << 20
 """Of records in one block, about: one more record may take it to twice that."""

@@ -13,7 +13,7 @@ from epoxy.cli import output, target
 from epoxy.cli.backup_progress import BackupProgress
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.client import Client
-from epoxy.model.api import BackupState
+from epoxy.model.api_backups import BackupState
 from epoxy.model.errors import AccessRefused, BackupError, EpoxyError, Unavailable
 
 LOOK_S = 0.2

@@ -6,7 +6,7 @@ from typing import Self
 import click
 
 from epoxy.cli.progress import ProgressBar
-from epoxy.model.api import BackupState
+from epoxy.model.api_backups import BackupState
 
 WORDS = {
     "settling": "settling open votes and comparing commits with the other members",

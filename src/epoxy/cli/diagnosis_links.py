@@ -1,12 +1,14 @@
 """Findings about links between nodes, and between them and this command: what is cut, and for which cause; clocks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from epoxy.cli.findings import Finding, NodeVisit, broken, fine, is_local, name, warning
+from epoxy.cli.finding_kinds import FindingKind
+from epoxy.cli.findings import Finding, NodeVisit, broken, fine, is_local, name, unknown, warning
+from epoxy.cli.output import plural
 from epoxy.client.results import Status
 from epoxy.model.api import PeerStatus
 
-CLOCKS = "Compare their clocks: signatures hold for 30 seconds. Run NTP on both."
+CLOCKS = "Compare their clocks: signatures hold for 30 seconds. Run NTP on both machines."
 SECRETS = (
     "The secret, cluster.members and cluster.quorum_policy must be the same in both files, and cluster.id if the "
     "cluster was restored: a member that joins needs it in its file, a first member gets it from `epoxy restore`."
@@ -43,7 +45,9 @@ CERTIFICATES_HERE = (
 )
 NOTHING_THROUGH = "It is paused, or no packet reaches it: check the process, then routes and firewalls."
 SCHEMES = "Its url begins with https:// if it has [tls], and with http:// if not."
-ABSENT = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
+ABSENT = "Is it running, and is this its address? On its machine, this command logs why it does not start:"
+START = "epoxy serve --config epoxy.toml"
+NTP = "timedatectl set-ntp true"
 
 CAUSES_HERE = {
     "certificate": CERTIFICATES_HERE,
@@ -60,20 +64,28 @@ SIGNATURE_S = 30.0
 FAR_CLOCKS_S = 5.0
 """NTP keeps clocks within milliseconds; seconds apart, it does not run somewhere."""
 
+LEAST_SHOWN_S = 0.1
+"""Closer than this is as good as equal, and half a round trip between continents is about as much."""
+
 SAME_BUILDING_MS = 0.5
 """No two datacenters are nearer than 50 km of fibre."""
 
 
-def links(statuses: list[Status]) -> Iterator[Finding]:
-    """A link that one side reports as dead while both nodes answer us is cut between them."""
-    answering = {status.id for status in statuses}
+def links(statuses: Sequence[Status]) -> Iterator[Finding]:
+    """A link that one side reports as dead while both ends of it answer us is cut between them."""
+    answering = {status.id for status in statuses if speaks(status)}
     for status in statuses:
         for peer in status.peers:
             if not peer.reachable and peer.id in answering:
                 told = f": {peer.trouble}" if peer.trouble else ""
-                yield broken(
-                    f"{name(status)} does not reach {peer.datacenter}, though both answer{told}", cure_of(peer)
-                )
+                words = f"{name(status)} does not reach {peer.datacenter}, though both answer{told}"
+                advice = cure_of(peer)
+                yield broken(FindingKind.LINK_CUT, words, advice, *((NTP,) if advice == CLOCKS else ()))
+
+
+def speaks(status: Status) -> bool:
+    """Whether it has links to other datacenters itself: of several nodes, the gateway has."""
+    return not status.nodes or any(node.gateway and node.session == status.session for node in status.nodes)
 
 
 def cure_of(peer: PeerStatus) -> str:
@@ -88,37 +100,45 @@ def cure(reason: str, causes: dict[str, str], otherwise: str) -> str:
     return next((advice for words, advice in causes.items() if words in said), otherwise)
 
 
-def clocks(visits: list[NodeVisit]) -> Iterator[Finding]:
-    """Of any two nodes; this machine's own clock does not matter."""
-    told = [(visit.clock_ahead_s, visit.status) for visit in visits if visit.clock_ahead_s is not None and visit.status]
+def clocks(visits: Sequence[NodeVisit]) -> Iterator[Finding]:
+    """Of any two nodes; this machine's own clock does not matter. Each was read to within half a round trip."""
+    told = [(visit.clock, name(visit.status)) for visit in visits if visit.clock is not None and visit.status]
     if len(told) < 2:
         return
-    ahead = sorted([(seconds, name(status)) for seconds, status in told])
-    apart, (_, slowest), (_, fastest) = ahead[-1][0] - ahead[0][0], ahead[0], ahead[-1]
-    words = f"the clock of {fastest} is {apart:.1f} s ahead of that of {slowest}"
-    if apart > SIGNATURE_S:
-        yield broken(f"{words}: they refuse each other's signatures", CLOCKS)
-    elif apart > FAR_CLOCKS_S:
-        yield warning(f"{words}; at {SIGNATURE_S:.0f} s they refuse each other", CLOCKS)
+    (slow, slowest), *_, (fast, fastest) = sorted(told, key=lambda each: each[0].ahead_s)
+    apart, give_or_take = fast.ahead_s - slow.ahead_s, fast.within_s + slow.within_s
+    words = f"the clock of {fastest} is {apart:.1f} s ahead of that of {slowest} (±{give_or_take:.3f} s)"
+    if apart - give_or_take > SIGNATURE_S:
+        yield broken(FindingKind.CLOCK_SKEW, f"{words}: they refuse each other's signatures", CLOCKS, NTP)
+    elif apart - give_or_take > FAR_CLOCKS_S:
+        yield warning(FindingKind.CLOCK_SKEW, f"{words}; at {SIGNATURE_S:.0f} s they refuse each other", CLOCKS, NTP)
+    elif apart + give_or_take > FAR_CLOCKS_S:
+        yield unknown(
+            FindingKind.CLOCKS_UNKNOWN,
+            f"the clocks of {fastest} and {slowest} are {apart:.1f} s apart, give or take {give_or_take:.1f} s",
+            "They answered slowly. Ask again, from a machine that is nearer to them.",
+        )
     else:
-        yield fine(f"all clocks are within {max(apart, 0.1):.1f} s of each other")
+        is_all = len(told) == len(visits)
+        which = "all clocks" if is_all else f"the clocks of the {plural(len(told), 'node')} that answered"
+        within = max(apart + give_or_take, LEAST_SHOWN_S)
+        yield fine(FindingKind.CLOCKS_CLOSE, f"{which} are within {within:.1f} s of each other")
 
 
-def distances(statuses: list[Status]) -> Iterator[Finding]:
+def distances(statuses: Sequence[Status]) -> Iterator[Finding]:
     for status in statuses:
         for peer in status.peers:
             apart = peer.rtt_ms
             if apart is not None and apart < SAME_BUILDING_MS and not is_local(peer.url) and status.id < peer.id:
                 yield warning(
+                    FindingKind.NEAR_DATACENTERS,
                     f"{status.datacenter} and {peer.datacenter} are {apart:.1f} ms apart",
-                    "They may share a building, and fail together.",
+                    "Put one of them into another building. `epoxy plan` shows what distances cost.",
                 )
 
 
-def encryption(visits: list[NodeVisit]) -> Iterator[Finding]:
+def encryption(visits: Sequence[NodeVisit]) -> Iterator[Finding]:
     plain = [visit.url for visit in visits if visit.url.startswith("http:") and not is_local(visit.url)]
     if plain:
-        yield warning(
-            f"no encryption: {', '.join(plain)}",
-            "Keys and values can be read on the network. Set cert and key in [tls].",
-        )
+        words = f"no encryption: {', '.join(plain)}"
+        yield warning(FindingKind.NO_ENCRYPTION, words, "Set cert and key in [tls] of each file.")

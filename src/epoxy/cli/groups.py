@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import click
 
+from epoxy.cli import server_packages
+
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 INTERRUPTED = 130
@@ -33,7 +35,12 @@ class Group(click.Group):
         room = self._rooms.get(cmd_name)
         if room is None:
             return super().get_command(ctx, cmd_name)
-        command = getattr(import_module(f"epoxy.cli.{room}"), cmd_name)
+        try:
+            command = getattr(import_module(f"epoxy.cli.{room}"), cmd_name)
+        except ModuleNotFoundError as error:
+            if not server_packages.is_missing(error):
+                raise
+            return server_packages.stand_in(cmd_name, str(error.name))
         assert isinstance(command, click.Command)
         return command
 

@@ -1,25 +1,14 @@
-"""`epoxy status` and `epoxy doctor`: the state of a cluster in words."""
+"""`epoxy status`: the state of a cluster in words, as one node sees it."""
 
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 
 import click
 
-from epoxy.cli import credentials, output, target
-from epoxy.cli.diagnosis import diagnose
-from epoxy.cli.findings import Finding, NodeVisit, Severity
+from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
+from epoxy.cli.output import duration
 from epoxy.client import Status
-from epoxy.client.auth_calls import GrantInfo
 from epoxy.model.api import PeerStatus, SessionReport
-from epoxy.model.api_actors import HomelessPage
-from epoxy.model.errors import AccessRefused, ClientError, EpoxyError, InvalidRequest
-from epoxy.model.node_urls import same_url, split_urls
-from epoxy.node.process.secret_files import is_open_to_others
-
-VISIT_S = 3.0
-"""For the status of one node: ten times the longest round trip of our table."""
 
 
 @click.command(context_settings=SETTINGS, short_help="Show whether the cluster is available, and what may fail.")
@@ -50,6 +39,8 @@ def tell_status(told: Status) -> None:
     click.secho(headline(told), fg="green" if is_available(told) else "red", bold=True)
     among = f", one of {', '.join(told.addresses)}" if len(told.addresses) > 1 else ""
     output.row("this node", f"{told.datacenter}, replica {told.id}, pid {told.pid}{among}")
+    if told.version:
+        output.row("release", f"{told.version}, wire version {wire_words(told)}")
     output.row("configuration", f"epoch {told.epoch}{sizes(told)}")
     if told.joint:
         output.row("a change", "old and new members decide together now; `epoxy members list` shows more")
@@ -81,7 +72,8 @@ def tell_others(told: Status) -> None:
         tell_nodes(told.nodes, told.session)
     if told.peers:
         click.echo()
-        output.table(("datacenter", "replica", "round trip", "state"), [peer_row(peer) for peer in told.peers])
+        heads = ("datacenter", "replica", "version", "round trip", "state")
+        output.table(heads, [peer_row(peer) for peer in told.peers])
 
 
 def tell_nodes(nodes: list[SessionReport], own: int = 0) -> None:
@@ -137,122 +129,10 @@ def peer_row(peer: PeerStatus) -> tuple[str, ...]:
     state = "reachable" if peer.reachable else "OUT OF REACH"
     if peer.status != "active":
         state = f"{state}, {peer.status}"
-    return peer.datacenter, str(peer.id), trip, f"{state}: {peer.trouble}" if peer.trouble else state
+    words = f"{state}: {peer.trouble}" if peer.trouble else state
+    return peer.datacenter, str(peer.id), peer.version or "unknown", trip, words
 
 
-def duration(seconds: float) -> str:
-    """In its two largest units."""
-    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-    left, parts = int(seconds), []
-    for name, size in units:
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {name}")
-    return " ".join(parts[:2]) or "less than a second"
-
-
-@click.command(context_settings=SETTINGS, short_help="Ask every node, and report what is broken or dangerous.")
-@target.url_option
-@target.json_option
-def doctor(urls: list[str], as_json: bool) -> None:
-    """Ask the nodes of --url and all their peers for their status, compare the answers, and report what is broken, what
-    is configured dangerously, and what to do.
-
-    Exit status: 0 nothing is broken (there may be warnings), 1 something is broken.
-
-    \b
-    Example:
-      epoxy doctor
-    """
-    with output.spinner("asking every node"):
-        visits = visit_all(urls)
-        findings = diagnose(visits, granted(visits), exposed_token_files(), homeless(visits))
-    if as_json:
-        output.emit_json({"healthy": not broken(findings), "findings": findings})
-    else:
-        for finding in findings:
-            tell_finding(finding)
-    raise click.exceptions.Exit(1 if broken(findings) else 0)
-
-
-def granted(visits: list[NodeVisit]) -> list[GrantInfo] | None:
-    """As the first node that tells them knows them. None: none does, because this client may not see them, or the nodes
-    have other addresses for operators."""
-    for visit in visits:
-        if visit.status is not None:
-            with (
-                suppress(EpoxyError),
-                target.connect(visit.url, timeout=VISIT_S, connect_timeout=VISIT_S) as client,
-            ):
-                return client.auth.grants()
-    return None
-
-
-def homeless(visits: list[NodeVisit]) -> HomelessPage | None:
-    """Actors whose home is gone, as a node knows that is ready; None: none tells."""
-    for visit in visits:
-        if visit.status is not None and visit.status.ready:
-            with (
-                suppress(EpoxyError),
-                target.connect(visit.url, timeout=VISIT_S, connect_timeout=VISIT_S) as client,
-            ):
-                return client.actors.homeless()
-    return None
-
-
-def exposed_token_files() -> list[str]:
-    file = credentials.token_file()
-    return [str(file)] if file is not None and is_open_to_others(file) else []
-
-
-def broken(findings: list[Finding]) -> bool:
-    return any(finding.severity is Severity.BROKEN for finding in findings)
-
-
-def visit_all(urls: list[str]) -> list[NodeVisit]:
-    """The named nodes, then the other nodes of their datacenters, and those of the peers they report."""
-    visits = {url: visit(url) for url in urls}
-    statuses = [seen.status for seen in visits.values() if seen.status is not None]
-    known = {status.id for status in statuses}
-    places = [(url, status.datacenter) for status in statuses for url in others_of(status, statuses)]
-    for peer in [peer for status in statuses for peer in status.peers if peer.id not in known]:
-        places += [(url, peer.datacenter) for url in split_urls(peer.url or "")]
-    for url, datacenter in places:
-        if url not in visits:
-            visits[url] = visit(url, datacenter)
-    return list(visits.values())
-
-
-def others_of(status: Status, visited: list[Status]) -> list[str]:
-    """The addresses of other nodes of its datacenter, without those that were visited, perhaps at another address."""
-    there = [each.url for each in visited if each.id == status.id and each.url]
-    return [url for url in status.addresses if not any(same_url(url, own) for own in there)] if there else []
-
-
-def visit(url: str, datacenter: str = "") -> NodeVisit:
-    try:
-        with target.connect(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
-            begun = time.time()
-            status = client.status()
-            here = (begun + time.time()) / 2
-            ahead = status.clock_s - here if status.clock_s is not None else None
-            return NodeVisit(url=url, status=status, clock_ahead_s=ahead)
-    except InvalidRequest as error:
-        is_for_peers = str(error).endswith(f"({WRONG_LISTENER})")
-        return NodeVisit(url=url, status=None, reason=str(error), datacenter=datacenter, is_for_peers=is_for_peers)
-    except ClientError as error:
-        reason = str(error).removeprefix(f"{url}: ")
-        refused = isinstance(error, AccessRefused)
-        return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter, refused=refused)
-
-
-WRONG_LISTENER = "wrong_listener"
-
-COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.BROKEN: "red"}
-
-
-def tell_finding(finding: Finding) -> None:
-    click.secho(f"{finding.severity.value:<8}", fg=COLOURS[finding.severity], bold=True, nl=False)
-    click.echo(finding.words)
-    if finding.advice:
-        click.echo(f"{'':<8}{finding.advice}")
+def wire_words(told: Status) -> str:
+    oldest, newest = told.wire_oldest, told.wire_newest
+    return f"{newest}" if oldest == newest else f"{oldest} to {newest}"

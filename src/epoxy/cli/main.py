@@ -8,6 +8,7 @@ import click
 
 from epoxy import __compiled__, __version__
 from epoxy.cli.groups import INTERRUPTED, SETTINGS, Group, Interrupted
+from epoxy.cli.server_packages import ServerPackageMissing, is_missing
 
 BUILD = "compiled" if __compiled__ else "interpreted"
 """Decision 0015: same behaviour, different speed."""
@@ -28,7 +29,7 @@ ROOMS = {
     "lock": "locks",
     "session": "leases",
     "status": "health",
-    "doctor": "health",
+    "doctor": "doctor",
     "inspect": "inspection",
     "members": "members",
     "auth": "auth",
@@ -43,6 +44,7 @@ ROOMS = {
     "restore": "restore",
     "rescue": "rescue",
     "store": "store",
+    "versions": "versions",
     "legacy": "legacy",
     "sim": "sim.command",
 }
@@ -83,6 +85,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as mistake:
         click.echo(f"epoxy: {mistake.format_message()}", err=True)
         return mistake.exit_code
+    except ModuleNotFoundError as error:
+        if not is_missing(error):
+            raise
+        lacking = ServerPackageMissing(str(error.name))
+        click.echo(f"epoxy: {lacking.format_message()}", err=True)
+        return lacking.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("epoxy: interrupted", err=True)
         return INTERRUPTED

@@ -1,7 +1,7 @@
 """`epoxy members`: list the members of the cluster and change them, with the progress of the change."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -9,13 +9,14 @@ import msgspec
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
-from epoxy.cli.health import tell_nodes, visit
+from epoxy.cli.health import tell_nodes
 from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
+from epoxy.cli.node_visits import visit
 from epoxy.client import Client
 from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer, NodeProbe, SessionReport
+from epoxy.model.cluster import cluster_name
 from epoxy.model.errors import Unavailable
 from epoxy.model.node_urls import BadUrls, is_one_of, join_urls, split_urls
-from epoxy.store.embedded.datadir import cluster_name
 
 LOOK_S = 0.3
 """Between two looks at a change: a change of small members takes a second."""
@@ -85,7 +86,10 @@ def list_members(call: target.NodeCall) -> None:
         output.emit_json({**msgspec.to_builtins(seen), **({"nodes": nodes} if nodes else {})})
         return
     click.echo(headline(seen))
-    output.table(("replica", "datacenter", "status", "address", "state"), [cells(seen, row) for row in seen.replicas])
+    heads = ("replica", "datacenter", "status", "version", "address", "state")
+    output.table(heads, [cells(seen, row) for row in seen.replicas])
+    if words := mixed([row.version for row in seen.replicas]):
+        click.echo(f"\n{words}")
     for datacenter, told in nodes.items():
         click.echo(f"\n{datacenter} has {output.plural(len(told), 'node')}:")
         tell_nodes(told)
@@ -100,7 +104,16 @@ def nodes_of(row: MemberRow) -> list[SessionReport]:
 
 
 def cells(seen: Members, row: MemberRow) -> tuple[str, ...]:
-    return str(row.id), row.datacenter, row.status, ", ".join(split_urls(row.url)), condition(seen, row)
+    addresses = ", ".join(split_urls(row.url))
+    return str(row.id), row.datacenter, row.status, row.version or "unknown", addresses, condition(seen, row)
+
+
+def mixed(versions: Iterable[str]) -> str:
+    """A word on releases that differ; empty: they do not."""
+    known = sorted({version for version in versions if version})
+    if len(known) < 2:
+        return ""
+    return f"The members run releases {' and '.join(known)}: an upgrade is under way, or was left half done."
 
 
 def headline(seen: Members) -> str:

@@ -74,3 +74,14 @@ def text_of(raw: bytes) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """In its two largest units."""
+    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    left, parts = int(seconds), []
+    for name, size in units:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2]) or "less than a second"

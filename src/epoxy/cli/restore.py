@@ -13,6 +13,7 @@ from epoxy.backup.restore import ActorChoice, Restore, Restored, RestorePlan, Su
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
+from epoxy.model.cluster import cluster_name
 from epoxy.model.errors import BackupError, ConfigError, EpoxyError, StoreFailed, Unavailable
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
@@ -20,7 +21,6 @@ from epoxy.node.process.secret_files import read_secret
 from epoxy.server.certificates import Certificates
 from epoxy.server.probes import ask
 from epoxy.store.embedded.bulk import DataDirBuilder, check_empty
-from epoxy.store.embedded.datadir import cluster_name
 from epoxy.store.embedded.files import SYSTEM_FILES
 from epoxy.transport.peers.probe import ProbeRefused
 

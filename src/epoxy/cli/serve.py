@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from epoxy.cli.groups import SETTINGS
+from epoxy.cli.output import emit_json
 from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
 from epoxy.node.process.config import Settings, in_force, load
 from epoxy.node.process.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
@@ -30,10 +31,23 @@ log_level_option = click.option(
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Overrides any other setting.")
 @log_level_option
 @click.option("--print-config", is_flag=True, help="Print the resulting settings as JSON, and exit.")
-def serve(path: Path, settings: tuple[str, ...], log_level: str, print_config: bool, **named: str | None) -> None:
+@click.option("--check", is_flag=True, help="Say whether a node would start with these settings, and exit.")
+@click.option("--json", "as_json", is_flag=True, help="With --check: print the result as JSON.")
+def serve(
+    path: Path,
+    settings: tuple[str, ...],
+    log_level: str,
+    print_config: bool,
+    check: bool,
+    as_json: bool,
+    **named: str | None,
+) -> None:
     """Run one datacenter's node until SIGTERM or Ctrl-C. Then it accepts no requests, finishes those it has, and exits.
 
     Settings come from the file; EPOXY_SECTION_KEY variables override it, and flags override both.
+
+    --check reads what a start would read (the file, the secret, the certificates, whose data directory it is), also
+    while the node runs, and changes nothing. It is for files that are about to be deployed.
 
     \b
     Exit status:
@@ -53,10 +67,28 @@ def serve(path: Path, settings: tuple[str, ...], log_level: str, print_config: b
         if print_config:
             click.echo(shown(loaded))
             return
+        if check:
+            checked(loaded, path, as_json=as_json)
+            return
         status = run(loaded, log_level)
     except EpoxyError as error:
         status = refused(error)
     sys.exit(status)
+
+
+def checked(settings: Settings, path: Path, *, as_json: bool) -> None:
+    from epoxy.server.settings_validation import validate
+
+    found = validate(settings)
+    if as_json:
+        emit_json(found)
+        return
+    directory = f"of format {found.format}" if found.format is not None else "not there yet"
+    if settings.store.driver != "embedded":
+        directory = "for the audit log"
+    click.echo(f"{path}: {found.datacenter} (replica {found.replica}) would start; {found.data_dir} is {directory}")
+    for words in found.warnings:
+        click.echo(f"warning: {words}", err=True)
 
 
 def shown(settings: Settings) -> str:

@@ -12,10 +12,11 @@ from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError, StoreFailed
+from epoxy.model.versions import LAST_DIRECTORY, LAST_RELEASE
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.node.process.fatal_signals import end_with_a_line
-from epoxy.store.embedded.datadir import FORMAT, DataDir, holding, read_description, return_to_previous
+from epoxy.store.embedded.datadir import FORMAT, DataDir, check_format, holding, read_description, return_to_previous
 from epoxy.store.embedded.files import FORMAT_FILE, SYSTEM_FILES
 from epoxy.store.embedded.migration import FROM_FORMAT, MigrationPlan, plan
 
@@ -39,6 +40,8 @@ def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
     itself; here it can be done at a time of your choice, and undone: what was migrated is kept until a node of this
     version writes to the directory, which it does as soon as it starts.
 
+    With store.driver = "postgres" it is the tables in the database, in one transaction, and nodes may run.
+
     The old files are only read. The new ones are made beside them, so there must be room for both. Interrupted, it
     leaves the directory as it was; run it again.
 
@@ -54,6 +57,9 @@ def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
     """
     try:
         settings = load(path, flags={}, environ=os.environ)
+        if settings.store.driver == "postgres":
+            migrate_tables(settings, dry_run, as_json)
+            return
         end_with_a_line(settings.node.data_dir)
         found, planned = survey(settings)
         if planned is not None and not dry_run:
@@ -70,9 +76,23 @@ def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
         end(error, EXIT_CONFIG)
     if as_json:
         facts = msgspec.structs.asdict(planned) if planned is not None else {}
-        output.emit_json({"from": found, "to": FORMAT, "dry_run": dry_run, "migrates": planned is not None, **facts})
+        told = {"from": found, "to": FORMAT, "dry_run": dry_run, "migrates": planned is not None}
+        output.emit_json({**told, "way_back": way_back(planned is not None), **facts})
     else:
         click.echo(summary(settings.node.data_dir, planned, dry_run=dry_run))
+
+
+def migrate_tables(settings: Settings, dry_run: bool, as_json: bool) -> None:
+    from epoxy.cli import store_tables  # asyncpg is for nodes that have a PostgreSQL
+
+    planned = store_tables.survey(settings)
+    if planned.migrates and not dry_run:
+        store_tables.migrate(settings)
+    if as_json:
+        told = {"from": planned.found, "to": planned.format, "dry_run": dry_run, "migrates": planned.migrates}
+        output.emit_json({**told, "way_back": planned.way_back, "steps": planned.steps})
+    else:
+        click.echo(store_tables.summary(planned, dry_run=dry_run))
 
 
 def survey(settings: Settings) -> tuple[int, MigrationPlan | None]:
@@ -80,21 +100,40 @@ def survey(settings: Settings) -> tuple[int, MigrationPlan | None]:
     path = settings.node.data_dir
     with holding(path, "epoxy store migrate"):
         found = read_description(path / FORMAT_FILE, SYSTEM_FILES).format
+        check_format(path, found)
         return found, plan(path, SYSTEM_FILES) if found == FROM_FORMAT else None
+
+
+def way_back(migrates: bool) -> str:
+    """Whether the release before this one can open the directory afterwards."""
+    if FORMAT == LAST_DIRECTORY and not migrates:
+        return f"the release before this one, {LAST_RELEASE}, reads the same format: it can open the directory again"
+    if FORMAT == LAST_DIRECTORY:
+        return (
+            f"release {LAST_RELEASE} can open the directory afterwards; earlier ones cannot, except after `epoxy store "
+            "back`, which works until a node has started on it"
+        )
+    return (
+        f"release {LAST_RELEASE} cannot open the directory afterwards, except after `epoxy store back`, which works "
+        "until a node has started on it; then it can come back only as a replacement, with an empty disk"
+    )
 
 
 def summary(path: Path, planned: MigrationPlan | None, *, dry_run: bool) -> str:
     if planned is None:
-        return f"{path}: nothing to migrate, it is of format {FORMAT}"
+        return f"{path}: nothing to migrate, it is of format {FORMAT}\nthe way back: {way_back(migrates=False)}"
     rows = f"{output.plural(planned.rows, 'row')} and the log"
     if not dry_run:
         return (
             f"{path}: migrated from format {FROM_FORMAT} to {FORMAT}, {rows}; "
-            "until a node of this version is started, `epoxy store back` undoes it"
+            "until a node of this version is started, `epoxy store back` undoes it\n"
+            f"the way back: {way_back(migrates=True)}"
         )
     return (
         f"{path}: {rows} would be migrated from format {FROM_FORMAT} to {FORMAT}, in about {planned.seconds:.0f} s; "
-        f"{planned.needed_bytes >> 20:,} MiB must be free, and {planned.free_bytes >> 20:,} MiB are"
+        f"{planned.needed_bytes >> 20:,} MiB must be free, and {planned.free_bytes >> 20:,} MiB are\n"
+        "what changes: each row gets a checksum; log and tree are made anew beside the old ones, which stay until a "
+        f"node writes\nthe way back: {way_back(migrates=True)}"
     )
 
 

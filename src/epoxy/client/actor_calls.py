@@ -14,7 +14,7 @@ from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import JSON, fail, read_json, says_absent
 from epoxy.model.api import DEFAULT as DEFAULT
 from epoxy.model.api_actors import ActorInfo as ActorInfo
-from epoxy.model.api_actors import ActorOrder, Drained, EnvoyPage, HomelessPage
+from epoxy.model.api_actors import ActorOrder, Drained, EnvoyPage, HomelessPage, PoolPage
 from epoxy.model.api_actors import ActorPage as ActorPage
 from epoxy.model.api_actors import EnvoyInfo as EnvoyInfo
 from epoxy.model.errors import InvalidRequest, UnexpectedAnswer
@@ -205,6 +205,11 @@ def envoys(*, namespace: str = DEFAULT, pool: str = DEFAULT) -> Call[list[EnvoyI
 def homeless() -> Call[HomelessPage]:
     """Actors whose home is gone and that no datacenter has taken over yet, as the node knows."""
     return get_json("/v2/actors/homeless", partial(read_json, HomelessPage))
+
+
+def pools() -> Call[PoolPage]:
+    """The pools of workers in the node's datacenter, and which every datacenter has, as its lease says."""
+    return get_json("/v2/pools", partial(read_json, PoolPage))
 
 
 def drain(envoy: str, *, namespace: str = DEFAULT, undo: bool = False) -> Call[bool]:

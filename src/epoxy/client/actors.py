@@ -17,6 +17,7 @@ class Actors:
     fetch = blocking(actor_calls.fetch)
     envoys = blocking(actor_calls.envoys)
     homeless = blocking(actor_calls.homeless)
+    pools = blocking(actor_calls.pools)
     drain = blocking(actor_calls.drain)
 
     def __init__(self, client: Runner) -> None:

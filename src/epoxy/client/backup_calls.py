@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from epoxy.client.calls import Call, get_json, post_json
 from epoxy.client.http1 import HttpResponse
 from epoxy.client.responses import fail, read_json
-from epoxy.model.api import BackupState
+from epoxy.model.api_backups import BackupState
 
 PATH = "/v2/admin/backups"
 

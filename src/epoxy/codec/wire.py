@@ -19,8 +19,9 @@ from epoxy.codec.bare import encode_data, length_bytes, uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
 from epoxy.model.messages import Request
 from epoxy.model.records import MAX_KEY_BYTES, Proposal, Settled
+from epoxy.model.versions import RECORDS_FORMAT
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = RECORDS_FORMAT
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
 HEADER_2, HEADER_3 = EARLIER_HEADERS = (b"\x02\x00", b"\x03\x00")
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +19,10 @@ log = logging.getLogger("epoxy.nodes")
 
 TICK_MS = 250.0
 """As the links to peers have it: `PeerLimits.tick_ms`."""
+
+MAX_HELD = 4096
+"""Messages to peers that wait for the next gateway: nothing begins meanwhile, so these are of what is done from time to
+time, and confirmations of writes that are decided."""
 
 STALE_MS = 1500.0
 """Without a word of the gateway, which reports four times a second, its links count as down."""
@@ -40,6 +45,9 @@ class GatewayLinks:
         self._timer: Timer | None = None
         self._last: Request | None = None
         self._encoded = b""
+        self.under_way = 0
+        """Questions to peers that are not answered yet."""
+        self._held: deque[Callable[[], None]] | None = None
         links.serve(LinkStates, self._hear_states)
 
     def start(self) -> None:
@@ -49,7 +57,20 @@ class GatewayLinks:
         if self._timer is not None:
             self._timer.cancel()
 
+    def hold(self) -> None:
+        """The gateway leaves: what is sent waits for the next one."""
+        if self._held is None:
+            self._held = deque()
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        for send in held or ():
+            send()
+
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        if self._held is not None and len(self._held) < MAX_HELD:
+            self._held.append(partial(self.send, to, requests, answered))
+            return
         gateway = self._gateway()
         if gateway is None:
             fail(answered, NO_GATEWAY)
@@ -63,7 +84,12 @@ class GatewayLinks:
         if answered is None:
             self._links.tell(gateway, outgoing)
         else:
-            self._links.ask(gateway, outgoing, partial(replied, answered))
+            self.under_way += 1
+            self._links.ask(gateway, outgoing, partial(self._replied, answered))
+
+    def _replied(self, answered: Callable[[Reply], None], answer: Any) -> None:
+        self.under_way -= 1
+        replied(answered, answer)
 
     def _encode(self, requests: Sequence[Request]) -> bytes:
         """The same request is sent to one peer after the other, and encoded once."""
@@ -105,8 +131,11 @@ class GatewayLinks:
         return owner.id if owner is not None and owner.id != self._owners.session else None
 
     def _flaw(self) -> str:
-        """Why no peer is reachable; empty: that is up to the peers."""
+        """Why no peer is reachable; empty: that is up to the peers. While messages wait for the next gateway, what the
+        last one said counts."""
         gateway = self._gateway()
+        if self._held is not None:
+            return ""
         if gateway is None:
             return NO_GATEWAY
         return "" if gateway == self._told_by and self._age_ms <= STALE_MS else SILENT_GATEWAY

@@ -221,7 +221,7 @@ class NodeDial(Dial):
             return None
         gate = self._identity.gate
         session = conclude_handshake(self._signing_key, self._mac, nonce, self._header, greeting, gate)
-        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.greeting_text == text
+        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.said == text
         is_ours = greeting.incarnation.store == self._header.store
         return session if proven and is_ours and len(nonce) == NONCE_BYTES else None
 
@@ -277,7 +277,7 @@ class NodeServer(UpgradedProtocol):
 
     def handshake_headers(self) -> Headers:
         session = self._session
-        said = b"%b,%b,%b" % (session.nonce.hex().encode(), session.greeting_text, session.proof.hex().encode())
+        said = b"%b,%b,%b" % (session.nonce.hex().encode(), session.said, session.proof.hex().encode())
         return (b"upgrade", PROTOCOL), (b"epoxy-session", said)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

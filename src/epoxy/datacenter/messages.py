@@ -21,6 +21,7 @@ from epoxy.model.errors import CodecError
 from epoxy.model.records import Proposal
 from epoxy.model.strings import Fault, Reply, ScriptEnded, SimpleString
 from epoxy.model.transactions import Executed, Txn, TxnRefused, TxnUnknown, WrongEngine
+from epoxy.model.versions import NODES_WIRE
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
@@ -38,7 +39,7 @@ from epoxy.model.writes import (
     Write,
 )
 
-VERSION = 1
+VERSION = NODES_WIRE
 """Of everything below, and of the records in it. Both nodes need the same."""
 
 MAX_MESSAGE_BYTES = wire.MAX_ENCODED_BYTES + (2 << 10)
@@ -102,6 +103,22 @@ class CommitNews(NodeQuestion, frozen=True):
     """The changelog has more."""
 
 
+class GatewayLeaves(NodeQuestion, frozen=True):
+    """The gateway is about to hand the system shard over to the session `heir`; 0: to the one that takes it first. The
+    heir answers when its clients' connections are closed, the others at once: they forward nothing more to it."""
+
+    heir: int
+
+
+class PauseRequests(NodeQuestion, frozen=True):
+    """Begin nothing more of what clients ask, and answer when all that was under way has ended: the gateway ends after
+    that. Requests wait until the next one says `GatewayIsHere`."""
+
+
+class GatewayIsHere(NodeQuestion, frozen=True):
+    """The sender is the gateway, and votes."""
+
+
 class PeerState(Struct, frozen=True):
     """What the gateway knows of its link to a peer: `node.timing.Links`."""
 
@@ -161,6 +178,9 @@ Question = (
     | ComeToRest
     | GoOn
     | CommitNews
+    | GatewayLeaves
+    | PauseRequests
+    | GatewayIsHere
 )
 
 
@@ -285,6 +305,9 @@ RECORDS: dict[int, type[Any]] = {
     10: ComeToRest,
     11: GoOn,
     12: CommitNews,
+    13: GatewayLeaves,
+    14: PauseRequests,
+    15: GatewayIsHere,
     64: Committed,
     65: ExpectedValueDoesNotMatch,
     66: VersionMismatch,

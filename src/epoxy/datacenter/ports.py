@@ -11,7 +11,7 @@ from epoxy.model.messages import Reply, Request
 from epoxy.model.records import Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
-from epoxy.store.postgres.database import SessionRow
+from epoxy.store.shared.database import SessionRow
 
 T = TypeVar("T")
 

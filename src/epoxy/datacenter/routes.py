@@ -12,7 +12,7 @@ What a request may be told:
     a read left, and no answer came                            if the owner has failed, another takes its shards
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -96,8 +96,9 @@ KEYED = frozenset([Prepare, Accept, Commit, Read, Inspect, Carry, CarryAnswers])
 
 
 class AnswerKind(Struct, frozen=True):
-    """What one kind of request may be answered with."""
+    """What one kind of request may be answered with. `name`: for metrics."""
 
+    name: str
     outcomes: frozenset[type[Any]]
     refused: Callable[[str], Any]
     unknown: Callable[[str], Any]
@@ -106,6 +107,7 @@ class AnswerKind(Struct, frozen=True):
 
 
 WRITES = AnswerKind(
+    "write",
     frozenset(
         [
             *(Committed, ExpectedValueDoesNotMatch, VersionMismatch, ImmutableKey, NothingToDelete, NotAnInteger),
@@ -116,6 +118,7 @@ WRITES = AnswerKind(
     lambda reason: ConsensusFailed(reason=f"{reason}; it may still take effect"),
 )
 READS = AnswerKind(
+    "read",
     frozenset([ReadResult, ReadFailed, Refused]),
     lambda reason: Refused(reason=reason),
     lambda reason: ReadFailed(reason=reason),
@@ -124,10 +127,15 @@ READS = AnswerKind(
 """A read changes nothing, so one without an answer has failed, definitely."""
 
 TXNS = AnswerKind(
+    "txn",
     frozenset([Executed, TxnRefused, WrongEngine, TxnUnknown]),
     lambda reason: TxnRefused(reason=reason),
     lambda reason: TxnUnknown(reason=f"{reason}; it may still take effect"),
 )
+
+
+ENDS = ("answered", "refused", "unknown")
+"""What becomes of requests that are passed on, as metrics name it."""
 
 
 class RoutedRequest:
@@ -166,9 +174,10 @@ class Routes:
         self._clock = clock
         self._patience_ms = patience_ms
         self._waiting: deque[RoutedRequest] = deque()
+        self.forwarded = Counter({(kind.name, end): 0 for kind in (WRITES, READS, TXNS) for end in ENDS})
         self._timer: Timer | None = None
         self._resting: Timer | None = None
-        self._is_stopped = False
+        self._is_paused = self._is_stopped = False
         links.serve(Write, self._serve_write)
         links.serve(ReadAsk, self._serve_read)
         links.serve(Txn, self._serve_txn)
@@ -187,7 +196,7 @@ class Routes:
                 timer.cancel()
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
-            request.answered(request.kind.refused("this node is stopping"))
+            self._refuse(request, "this node is stopping")
 
     @property
     def waiting(self) -> int:
@@ -201,6 +210,9 @@ class Routes:
         return SYSTEM_SHARD in self._owners.owned
 
     def is_mine(self, key: bytes) -> bool:
+        return not self._is_paused and shard_of(key) in self._owners.owned
+
+    def runs(self, key: bytes) -> bool:
         return shard_of(key) in self._owners.owned
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
@@ -224,8 +236,19 @@ class Routes:
         if self._waiting:
             self._look()
 
+    def pause(self) -> None:
+        """Requests wait from here on, those of other nodes among them; what is under way goes on."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self.table_changed()
+
     def _route(self, request: RoutedRequest) -> None:
         owners = self._owners
+        if self._is_paused:
+            self._wait(request)
+            return
         if request.shard in owners.owned:
             self._serve_here(request)
             return
@@ -241,6 +264,7 @@ class Routes:
     def _heard(self, request: RoutedRequest, owner: int, answer: Any) -> None:
         kind = request.kind
         if type(answer) in kind.outcomes:
+            self.forwarded[kind.name, "answered"] += 1
             request.answered(answer)
         elif may_be_asked_again(answer, kind):
             request.refused_by = owner
@@ -248,10 +272,15 @@ class Routes:
             self._wait(request)
             self._owners.look()
         elif type(answer) is NeverSent:
-            request.answered(kind.refused(f"the node that owns the key cannot be asked: {answer.reason}"))
+            self._refuse(request, f"the node that owns the key cannot be asked: {answer.reason}")
         else:
             reason = getattr(answer, "reason", f"answered with {type(answer).__name__}")
+            self.forwarded[kind.name, "unknown"] += 1
             request.answered(kind.unknown(f"no answer of the node that owns the key: {reason}"))
+
+    def _refuse(self, request: RoutedRequest, reason: str) -> None:
+        self.forwarded[request.kind.name, "refused"] += 1
+        request.answered(request.kind.refused(reason))
 
     def _serve_here(self, request: RoutedRequest) -> None:
         """It became this node's while it waited, or the caller did not ask."""
@@ -277,12 +306,12 @@ class Routes:
         if not request.deadline_ms:
             request.deadline_ms = now_ms + self._patience_ms
         if self._is_stopped:
-            request.answered(request.kind.refused("this node is stopping"))
+            self._refuse(request, "this node is stopping")
         elif now_ms >= request.deadline_ms:
             shard = f"shard {request.shard} of this datacenter"
-            request.answered(request.kind.refused(f"{shard} has no owner that serves it; try again"))
+            self._refuse(request, f"{shard} has no owner that serves it; try again")
         elif len(self._waiting) >= MAX_WAITING:
-            request.answered(request.kind.refused(f"{MAX_WAITING} requests wait for an owner of their keys already"))
+            self._refuse(request, f"{MAX_WAITING} requests wait for an owner of their keys already")
         else:
             self._waiting.append(request)
             if self._timer is None:
@@ -306,34 +335,38 @@ class Routes:
     # What other nodes ask.
 
     def _serve_write(self, _: int, write: Write, answered: Answered) -> None:
-        if shard_of(write.key) in self._owners.owned:
+        if self.is_mine(write.key):
             self._served.write(write, answered)
         else:
-            answered(NOT_OWNER)
+            self._put_off(RoutedRequest(shard_of(write.key), write, WRITES, answered))
 
     def _serve_read(self, _: int, ask: ReadAsk, answered: Answered) -> None:
-        if shard_of(ask.key) in self._owners.owned:
+        if self.is_mine(ask.key):
             self._served.read(ask.key, ask.consistency, answered)
         else:
-            answered(NOT_OWNER)
+            self._put_off(RoutedRequest(shard_of(ask.key), ask, READS, answered))
 
     def _serve_txn(self, _: int, txn: Txn, answered: Answered) -> None:
-        if self.is_gateway:
-            self._served.txn(txn, answered)
-        else:
-            answered(NOT_OWNER)
+        self._serve_as_gateway(RoutedRequest(SYSTEM_SHARD, txn, TXNS, answered))
 
     def _serve_ordered_write(self, _: int, ask: OrderedWriteAsk, answered: Answered) -> None:
-        if self.is_gateway:
-            self._served.ordered_write(ask.write, ask.mark, answered)
-        else:
-            answered(NOT_OWNER)
+        self._serve_as_gateway(RoutedRequest(SYSTEM_SHARD, ask, WRITES, answered))
 
     def _serve_ordered_read(self, _: int, ask: OrderedReadAsk, answered: Answered) -> None:
-        if self.is_gateway:
-            self._served.ordered_read(ask.key, ask.mark, ask.consistency, answered)
+        self._serve_as_gateway(RoutedRequest(SYSTEM_SHARD, ask, READS, answered))
+
+    def _serve_as_gateway(self, request: RoutedRequest) -> None:
+        if self.is_gateway and not self._is_paused:
+            self._serve_here(request)
         else:
-            answered(NOT_OWNER)
+            self._put_off(request)
+
+    def _put_off(self, request: RoutedRequest) -> None:
+        """It waits here if this node is the one to ask, as soon as that goes on."""
+        if request.shard in self._owners.owned:
+            self._wait(request)
+        else:
+            request.answered(NOT_OWNER)
 
     def _serve_requests(self, _: int, ask: ForwardedRequests, answered: Answered) -> None:
         """Of another datacenter, through the gateway. Those of keys that are not owned here any more fail: their

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from epoxy.model.actors import MAX_NAME_BYTES
 from epoxy.model.integers import LEAST_INTEGER, MOST_INTEGER
 from epoxy.model.messages import Inspected
-from epoxy.model.node_urls import MAX_NODE_URLS
+from epoxy.model.node_urls import MAX_NODE_URLS, NODE_URL
 from epoxy.model.records import MAX_KEY_BYTES, MAX_TTL_MS
 from epoxy.model.writes import Path, Source
 
@@ -225,7 +225,10 @@ class ChangesGone(Struct, frozen=True, kw_only=True):
 class PeerStatus(Struct, frozen=True, kw_only=True):
     """`trouble`: the last failure of the link, if the peer is not reachable. `starts` and `position`: what this node
     remembers of the peer's store, 0 if nothing. `refused`: why this node refused a process that says it is the peer, in
-    the last ten minutes; empty if it did not."""
+    the last ten minutes; empty if it did not. `silent_s`: of a peer that is not reachable, since its last answer, or
+    since this process has looked for one. `version`: the release it runs, as it said last; empty if this process has
+    not heard it; "0.1" of releases before 0.2, which do not say. `wire`: the version of the wire that is spoken with
+    it; 0 if it was not heard, or there is none that both speak."""
 
     id: Count
     datacenter: str = ""
@@ -237,6 +240,9 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     starts: Count = 0
     position: Count = 0
     refused: str = ""
+    silent_s: float | None = None
+    version: str = ""
+    wire: Count = 0
 
 
 class StoreStart(Struct, frozen=True, kw_only=True):
@@ -249,12 +255,22 @@ class StoreStart(Struct, frozen=True, kw_only=True):
     state: str
 
 
+class SyncReport(Struct, frozen=True, kw_only=True):
+    """Syncs of the disk in the last minute, at most 512 of them: how long half of them took at the most, and 99 of
+    100."""
+
+    count: Count
+    p50_ms: float
+    p99_ms: float
+
+
 class DiskUsage(Struct, frozen=True, kw_only=True):
-    """Of the data directory: its log, its tree, and what is free beside them."""
+    """Of the data directory: its log, its tree, and what is free beside them; `syncs`: how long its disk takes."""
 
     log_bytes: Count
     tree_bytes: Count
     free_bytes: Count
+    syncs: SyncReport | None = None
 
 
 class SessionReport(Struct, frozen=True, kw_only=True):
@@ -291,10 +307,13 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     datacenter, by the configuration in force. `auth`: "tokens", or "open": every client may do everything;
     `open_listeners`: the addresses that are open like that and not on loopback. `grants` and
     `access_version`: of the table of grants in force; `access_age_s`: since it was last confirmed by a quorum.
+    `version`: the release it runs; `wire_oldest` and `wire_newest`: the versions of the wire it speaks.
     `readable_secrets`: files of secrets and keys, each after its setting, that other users of the machine can read.
     `session` and `nodes`: of a datacenter with several nodes, which one this is, and all of them.
     `certificates`: when those of [tls] end, in seconds since 1970, by the name of the setting. `secrets`: fingerprints
-    of the cluster's secrets that this node accepts; it speaks the first.
+    of the cluster's secrets that this node accepts; it speaks the first. `certificate_flaw`: why peers with its files
+    refuse its certificate, empty if they do not; `authorities`: fingerprints of those that it trusts (tls.ca).
+    `store_lease_ms`: of a datacenter with several nodes, the lease that this one renews in their database.
     """
 
     id: Count
@@ -348,25 +367,16 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     readable_secrets: list[str] = []
     certificates: dict[str, float] = {}
     secrets: list[str] = []
+    certificate_flaw: str = ""
+    authorities: list[str] = []
+    store_lease_ms: float | None = None
+    version: str = ""
+    wire_oldest: Count = 0
+    wire_newest: Count = 0
 
 
 # Members
 
-HOST_NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-GROUP = "[0-9a-fA-F]{1,4}"
-IPV6 = "|".join(
-    [
-        f"({GROUP}:){{7}}{GROUP}",
-        *(f"({GROUP}:){{1,{before}}}(:{GROUP}){{1,{7 - before}}}" for before in range(1, 7)),
-        f"({GROUP}:){{1,7}}:",
-        f":(:{GROUP}){{1,7}}",
-        "::",
-    ]
-)
-"""In full, or with `::` for some groups of zeros."""
-
-NODE_URL = f"https?://({HOST_NAME}|\\[({IPV6})\\])(:{PORT})?"
 NodeUrls = Annotated[str, documented(pattern=f"^{NODE_URL}(,{NODE_URL}){{0,{MAX_NODE_URLS - 1}}}$")]
 """The addresses of a member, one for each node of its datacenter, with commas between them."""
 
@@ -389,13 +399,15 @@ class MemberProgress(Struct, frozen=True, kw_only=True):
 
 class MemberRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`status`: joining, learning, active or leaving. `url`: of each node of its datacenter, with commas between them.
-    `progress` comes with progress=true."""
+    `version`: the release that its node runs, as far as the node that answers has heard it. `progress` comes with
+    progress=true."""
 
     id: Count
     status: str
     url: str
     identity: Count
     datacenter: str
+    version: str = ""
     progress: MemberProgress | None = None
 
 
@@ -413,41 +425,6 @@ class Members(Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: tuple[MemberRow, ...]
     settled: bool | None = None
     waiting: str | None = None
-
-
-BackupPhase = Literal["settling", "executing", "cutting", "ready", "done", "failed"]
-
-
-class BackedUpMember(Struct, frozen=True, kw_only=True):
-    id: ReplicaId
-    datacenter: str
-    url: str
-
-
-class BackupState(Struct, frozen=True, kw_only=True):
-    """A backup that this node makes. `compared`: keys that were compared with other members' so far, of about `keys`.
-    `written`: keys and values in blocks so far. `asked`: the members whose votes and
-    commits are in it. `missing`, when it is done: datacenters that own actors and could not be asked for them.
-    `versioned`: values of transactions have versions in it."""
-
-    id: str
-    phase: BackupPhase
-    reason: Annotated[str, documented("Why it failed.")]
-    made_at: Annotated[str, documented("When it began, UTC.")]
-    replica: ReplicaId
-    datacenter: str
-    epoch: Count
-    members: tuple[BackedUpMember, ...]
-    quorum_policy: str
-    version: Annotated[str, documented("Of Epoxy.")]
-    cluster: Annotated[str, documented("The id of a cluster that was restored from a backup itself.")]
-    asked: tuple[int, ...]
-    compared: Count
-    keys: Count
-    written: Count
-    bytes: Count
-    missing: tuple[str, ...]
-    versioned: bool = False
 
 
 class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,11 @@ FIRST_SYSTEM_KEY = b"\xff"
 """Keys from here on are the cluster's own, and refused to clients. No UTF-8 text begins with this byte."""
 
 
+def cluster_name(cluster: str) -> str:
+    """In words; `cluster` is the id of one that was made from a backup, and empty for all others."""
+    return f"cluster {cluster}" if cluster else "a cluster that was not made from a backup"
+
+
 class ReplicaStatus(enum.Enum):
     """joining -> learning -> active -> leaving (-> gone)"""
 

@@ -4,8 +4,9 @@ from msgspec import Struct
 
 from epoxy.model.actors import ActorName
 from epoxy.model.exchanges import Credit, Head, Headers, HeldSocket, Piece, RequestHead, Reset
+from epoxy.model.versions import ENVOY_WIRE
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = ENVOY_WIRE
 
 # From an envoy to a node.
 

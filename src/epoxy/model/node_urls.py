@@ -16,6 +16,23 @@ MAX_URLS_BYTES = 2048
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
+HOST_NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+GROUP = "[0-9a-fA-F]{1,4}"
+IPV6 = "|".join(
+    [
+        f"({GROUP}:){{7}}{GROUP}",
+        *(f"({GROUP}:){{1,{before}}}(:{GROUP}){{1,{7 - before}}}" for before in range(1, 7)),
+        f"({GROUP}:){{1,7}}:",
+        f":(:{GROUP}){{1,7}}",
+        "::",
+    ]
+)
+"""In full, or with `::` for some groups of zeros."""
+
+NODE_URL = f"https?://({HOST_NAME}|\\[({IPV6})\\])(:{PORT})?"
+"""The pattern of one URL."""
+
 
 class BadUrls(ValueError):
     """What is wrong with the addresses of a member, of which each is one of a node."""

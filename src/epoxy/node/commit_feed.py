@@ -16,6 +16,7 @@ class CommitFeed:
         self._listeners: list[Callable[[], None]] = []
         self._overwrite_listeners: list[Callable[[bytes], None]] = []
         self._announcing = self._more = False
+        self._catching_up = self._more_of_others = False
         replica.commit_watchers.append(self._committed)
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
@@ -55,7 +56,19 @@ class CommitFeed:
             self._announce_when_durable()
 
     def others_committed(self) -> None:
-        """Another node of this datacenter has added to the changelog, durably."""
+        """Another node of this datacenter has added to the changelog, durably. Listeners are called when it is found
+        there."""
+        if self._catching_up:
+            self._more_of_others = True
+        else:
+            self._catching_up, self._more_of_others = True, False
+            self._store.catch_up(self._caught_up)
+
+    def _caught_up(self) -> None:
+        """What was added since `catch_up` was called may need another call."""
+        self._catching_up = False
+        if self._more_of_others:
+            self.others_committed()
         for listener in list(self._listeners):
             listener()
 

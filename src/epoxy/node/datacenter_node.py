@@ -15,7 +15,6 @@ from epoxy.model.marks import is_owned
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.sessions import session_of
-from epoxy.model.shards import shard_of
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import (
     Committed,
@@ -28,6 +27,7 @@ from epoxy.model.writes import (
     Refused,
     Write,
 )
+from epoxy.node.keys.shard_handover import ShardHandover
 from epoxy.node.process.config import Settings
 from epoxy.node.service import READ_LATE, WRITE_LATE, Heard, Node, Written
 from epoxy.node.timing import Links
@@ -40,12 +40,6 @@ NOT_LOADED = Refused(reason="the database did not answer in time; the write was 
 
 TOOK_MS = 250.0
 """Shards that are handed over come one after the other, some milliseconds apart. A count begins as much later."""
-
-QUIESCE_MS = 10.0
-"""Between two looks at the writes of a shard that is to be handed over."""
-
-QUIESCE_LOOKS = 500
-"""A write ends within a few round trips, or its quorum is away: after five seconds the shard stays for now."""
 
 
 class DatacenterNode(Node):
@@ -70,16 +64,21 @@ class DatacenterNode(Node):
             clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, NOT_LOADED
         )
         self._loading_reads: Admission[ReadAnswer] = Admission(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
-        self._admission = (*self._admission, self._loading_writes, self._loading_reads)
+        self.admission |= {"loading_write": self._loading_writes, "loading_read": self._loading_reads}
         self.driver.routes = routes
-        self.replica.owns = self._owns
-        self._ending: set[int] = set()
-        """Shards that are to be handed over, whose writes under way end here."""
+        self._handover = ShardHandover(self.driver, store.when_durable, clock, routes.runs)
+        self._handover.gone = self._announce_handover
+        self.quiesce = self._handover.quiesce
         self._handover_listeners: list[Callable[[], None]] = []
         self._loading_leases: Timer | None = None
         self.session_ended: Callable[[bytes], None] = lambda _: None
         """At the gateway: called with each session of clients that is over, once that is durable."""
         self.replica.commit_watchers.append(self._session_committed)
+
+    def start(self) -> None:
+        super().start()
+        if not self.is_gateway:
+            self.quotas.follow()
 
     # Requests of clients
 
@@ -211,8 +210,10 @@ class DatacenterNode(Node):
 
     # Shards that come and go
 
-    def _owns(self, key: bytes) -> bool:
-        return self.routes.is_mine(key) or shard_of(key) in self._ending
+    @property
+    def has_requests(self) -> bool:
+        """Whether requests of clients are under way here, beyond those that wait for their owners."""
+        return self._handover.is_busy or bool(self._loading_writes.count or self._loading_reads.count)
 
     def took(self) -> None:
         """Shards are owned here from now on: their leases are counted here, once for those that come together, because
@@ -224,26 +225,9 @@ class DatacenterNode(Node):
         self._loading_leases = None
         self.leases.load()
 
-    def quiesce(self, shard: int, done: Callable[[bool], None], looks: int = QUIESCE_LOOKS) -> None:
-        """By `routes` the shard is not owned here any more. Call with True when what was under way has ended, is
-        durable and forgotten; with False if it does not end."""
-        is_busy = any(shard_of(key) == shard for key in self.driver.busy_keys())
-        if is_busy and looks:
-            self._ending.add(shard)
-            self.clock.call_later(QUIESCE_MS, partial(self.quiesce, shard, done, looks - 1))
-            return
-        self._ending.discard(shard)
-        if is_busy:
-            done(False)
-        else:
-            self._store.when_durable(partial(self._hand_over, done))
-
-    def _hand_over(self, done: Callable[[bool], None]) -> None:
-        self.replica.forget_states()
-        self.leases.forget_others()
+    def _announce_handover(self) -> None:
         for listener in self._handover_listeners:
             listener()
-        done(True)
 
     def on_handover(self, listener: Callable[[], None]) -> None:
         """`listener` is called when a shard has left: what is cached of its keys may change elsewhere."""

@@ -1,5 +1,6 @@
 """What a node reports: about itself (`/v2/status`), and about a key at every replica (`/v2/inspect`)."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
 class Credentials(Struct, frozen=True, kw_only=True):
     """What a process shows of its certificates and secrets: when the certificates end, in seconds since 1970, by the
-    name of the setting; fingerprints of the secrets, the spoken one first; how often new files could not be used."""
+    name of the setting, what is wrong with its own, and which authorities it trusts; fingerprints of the secrets, the
+    spoken one first; how often new files could not be used."""
 
     certificate_ends: Mapping[str, float] = {}
+    certificate_flaw: str = ""
+    authorities: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     reload_failures: int = 0
 
@@ -83,12 +87,18 @@ def report_of(node: "Node") -> NodeReport:
         nodes=node.sessions_of_datacenter(),
         certificates=dict(credentials.certificate_ends),
         secrets=list(credentials.secrets),
+        certificate_flaw=credentials.certificate_flaw,
+        authorities=list(credentials.authorities),
+        store_lease_ms=float(node.settings.store.lease_ms) if node.session else None,
         auth="open" if node.access.is_open else "tokens",
         open_listeners=open_listeners(node),
         grants=len(node.access.table.grants),
         access_version=node.access.version,
         access_age_s=access_age_s(node),
         readable_secrets=readable_secrets(node.settings),
+        version=node.versions.mine.release,
+        wire_oldest=node.versions.mine.oldest,
+        wire_newest=node.versions.mine.newest,
     )
 
 
@@ -140,11 +150,20 @@ def peer_status(node: "Node", info: ReplicaInfo) -> PeerStatus:
         rtt_ms=rounded(node.links.rtt_ms(info.id)),
         reachable=node.links.reachable(info.id),
         status=info.status.value,
-        trouble=node.links.trouble(info.id),
+        trouble=node.versions.trouble(info.id) or node.links.trouble(info.id),
         starts=known.counter if known is not None else 0,
         position=known.position if known is not None else 0,
         refused=node.gate.refused_lately(info.id) if node.gate is not None else "",
+        silent_s=silent_s(node, info.id),
+        version=node.versions.release_of(info.id),
+        wire=node.versions.common(info.id) or 0,
     )
+
+
+def silent_s(node: "Node", peer: int) -> float | None:
+    """None: it is reachable, or no link was ever made."""
+    silent_ms = node.links.silent_ms(peer)
+    return None if node.links.reachable(peer) or silent_ms == math.inf else round(silent_ms / 1000, 1)
 
 
 def inspect(node: "Node", key: bytes, answered: Callable[[list[ReplicaView]], None]) -> None:

@@ -11,6 +11,7 @@ from epoxy.model.errors import RottenRow
 from epoxy.model.marks import is_owned
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
+from epoxy.model.versions import PeerVersions
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
@@ -61,6 +62,7 @@ from epoxy.protocol.strings.evaluation import evaluate
 from epoxy.runtime.admission import Admission, Caller, Ticket
 from epoxy.runtime.stall import BEAT_MS, Stall
 from epoxy.scripting.scripts import LuaScripts
+from epoxy.store.embedded.syncs import SyncTimes
 from epoxy.store.member_rows import MemberSpace
 
 RETIME_EVERY_MS = BEAT_MS
@@ -97,20 +99,19 @@ class Node:
         member_rpc: MemberTransport | None = None,
     ) -> None:
         """Without `member_rpc` the members never change: they are those of the file."""
-        self.settings = settings
-        self.me = settings.node.id
-        self.links = links
-        self.clock = clock
-        self._store = store
-        self.violations = 0
+        self.settings, self.me = settings, settings.node.id
+        self.links, self.clock = links, clock
+        self._store, self.violations = store, 0
         self.longest_sync_ms: Callable[[], float | None] = lambda: None
         self.disk_usage: Callable[[], DiskUsage | None] = lambda: None
-        """Both of the store; None: it has no disk."""
+        self.syncs: SyncTimes | None = None
+        """All three of the store; None: it has no disk."""
         self.session = 0
         self.sessions_of_datacenter: Callable[[], list[SessionReport]] = list
         """Of a datacenter with several nodes."""
         self.credentials: Callable[[], Credentials] = Credentials
         """Of the process; without one there are none."""
+        self.versions = PeerVersions(self.me)
         self.audit, self.guesses = AuditLog(), Guesses()
         """Acts are counted; a process with a data directory writes them, too."""
         self._sound_alarm = alarm
@@ -141,7 +142,7 @@ class Node:
         self._long_reads = LongReads()
         self._reads: Admission[ReadAnswer] = Admission(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
         self._txns: Admission[TxnOutcome] = Admission(clock, limits.writes_in_flight, timeout_ms, LATE)
-        self._admission: tuple[Admission[Any], ...] = (self._writes, self._reads, self._txns)
+        self.admission: dict[str, Admission[Any]] = {"write": self._writes, "read": self._reads, "txn": self._txns}
         self._stall = Stall(clock, timeout_ms)
         self.transactions = Transactions(self.ordered, self.driver, self._txns)
         self._owned_writes = OwnedWrites(self.transactions, self.me, self.driver.pending)
@@ -204,12 +205,12 @@ class Node:
 
     def refuse_clients(self) -> None:
         """Refuse every new request, definitely. Requests under way go on, with their time limits."""
-        self._started = False
+        self._started, self.driver.is_leaving = False, True
         self._enter(STOPPING)
 
     def stop(self) -> None:
         self.refuse_clients()
-        for admission in self._admission:
+        for admission in self.admission.values():
             admission.stop()
         self.transactions.watch.stop()
         self.ordered.stop()
@@ -472,7 +473,7 @@ class Node:
         self._stall.beat()
         self._mean_round_ms = self.latency.mean_ms()
         self._measure()
-        for admission in self._admission:
+        for admission in self.admission.values():
             admission.adapt(RETIME_EVERY_MS / 1000)
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
 
@@ -491,7 +492,7 @@ class Node:
     def _links_ticked(self) -> None:
         """Clients that wait without a quorum are told. What they asked for goes on: it may still be decided."""
         if self.quorum.look():
-            for admission in self._admission:
+            for admission in self.admission.values():
                 admission.give_up(LOST_MS)
 
 

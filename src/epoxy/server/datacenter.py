@@ -17,102 +17,41 @@ from epoxy import __version__
 from epoxy.api.http.routes import Route
 from epoxy.datacenter.follower import GatewayLinks
 from epoxy.datacenter.gateway import Gateway
+from epoxy.datacenter.gateway_handover import GatewayHandover
 from epoxy.datacenter.links import NodeLinks
 from epoxy.datacenter.messages import CommitNews
 from epoxy.datacenter.ports import Answered
 from epoxy.datacenter.routes import Routes
-from epoxy.model.api import DiskUsage, SessionReport
+from epoxy.model.api import SessionReport
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.errors import StoreUnavailable
 from epoxy.model.messages import Reply, Request
-from epoxy.model.records import KeyState, Proposal
+from epoxy.model.records import KeyState
 from epoxy.model.shards import SYSTEM_SHARD
-from epoxy.model.transactions import Txn, TxnOutcome
-from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
 from epoxy.node.datacenter_node import DatacenterNode
-from epoxy.node.process.config import Settings, without_password
+from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import LOGGER
 from epoxy.ports import Clock, Dice, Store, Timer
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
+from epoxy.server.lease_watch import LeaseWatch
 from epoxy.server.member_url import is_found
+from epoxy.server.session_node import ServedNode
+from epoxy.server.shared_storage import SharedStorage
 from epoxy.server.storage import Storage
 from epoxy.store.keyspace import Keyspace
-from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
-from epoxy.store.postgres.database import Database, Reached, Verdict
-from epoxy.store.postgres.ownership import Ownership
-from epoxy.store.postgres.store import PostgresStore
+from epoxy.store.shared.database import Database, Reached, Verdict
+from epoxy.store.shared.ownership import Ownership
+from epoxy.store.shared.store import SharedStore
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
-
-AGAIN_S = 0.5
-"""Between two tries to reach the database at the start."""
 
 PAUSE_S = 0.1
 """Before the database is asked again that did not answer."""
 
 NEWS_MS = 50.0
 """How often a shard node says that the changelog has more: a reader of changes waits for as long at most."""
-
-
-class PostgresStorage:
-    """The database's disk is not this machine's: how full it is and how long its syncs take is its operator's."""
-
-    def __init__(self, settings: Settings, store: PostgresStore, *, is_new: bool) -> None:
-        self.store = store
-        self.cluster = settings.cluster.id
-        self.is_new = is_new
-        settings.node.data_dir.mkdir(parents=True, exist_ok=True)  # for the audit log
-
-    def longest_sync_ms(self) -> float | None:
-        return None
-
-    def disk_usage(self) -> DiskUsage | None:
-        return None
-
-    def close(self) -> None:
-        self.store.close()
-
-
-class ServedNode:
-    """`datacenter.ports.ServedKeys`: the node of this session, which may be made anew when it becomes the gateway."""
-
-    def __init__(self) -> None:
-        self.node: DatacenterNode | None = None
-
-    def _there(self) -> DatacenterNode:
-        assert self.node is not None, "links are served when there is a node"
-        return self.node
-
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        self._there().write(write, answered)
-
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
-        self._there().read(key, consistency, answered)
-
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
-        self._there().txn(txn, answered)
-
-    def ordered_write(self, write: Write, mark: Proposal, answered: Callable[[Outcome], None]) -> None:
-        self._there().ordered_write(write, mark, answered)
-
-    def ordered_read(
-        self, key: bytes, mark: Proposal, consistency: Consistency, answered: Callable[[ReadAnswer], None]
-    ) -> None:
-        self._there().ordered_read(key, mark, consistency, answered)
-
-    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
-        self._there().handle(requests, answered)
-
-    def session_over(self, session: bytes) -> None:
-        self._there().session_over(session)
-
-    def hold(self, rested: Callable[[], None]) -> None:
-        self._there().replica.hold(rested)
-
-    def release(self) -> None:
-        self._there().replica.release()
 
 
 class SessionDatabase(Database, Protocol):
@@ -122,7 +61,7 @@ class SessionDatabase(Database, Protocol):
 
 
 class OwnedRows(Protocol):
-    """Of `PostgresStore`."""
+    """Of `SharedStore`."""
 
     config_epoch: int
 
@@ -141,6 +80,7 @@ class DatacenterSession:
     storage: Storage
     links: NodeLinks
     key_routes: Routes
+    handover: GatewayHandover
     _rows: OwnedRows
 
     def __init__(self, settings: Settings, database: SessionDatabase, url: str = "") -> None:
@@ -164,6 +104,9 @@ class DatacenterSession:
         self._gateway: Gateway | None = None
         self._gateway_links: GatewayLinks | None = None
         self._system_came: Callable[[], None] | None = None
+        self._keys_came: list[Callable[[], None]] = []
+        self._serves = False
+        self._room_made: Callable[[], None] | None = None
         self._telling_news: Timer | None = None
 
     async def open(self) -> None:
@@ -174,6 +117,10 @@ class DatacenterSession:
         self._open_store(session, replica)
         self.links = self._make_links(session, replica)
         self.key_routes = Routes(self.ownership, self.links, self._served, self._clock)
+        self.handover = GatewayHandover(self.ownership, self.links, self.key_routes, self._clock)
+        self.handover.make_room = self._room_is_wanted
+        self.handover.is_busy, self.handover.is_asked = self._is_busy, self._is_asked
+        self.handover.rested, self.handover.resumed = self._rested, self._resumed
         self.links.serve(CommitNews, self._serve_news)
         self.ownership.taken = self._taken
         self.ownership.quiesce = self._quiesce
@@ -183,9 +130,22 @@ class DatacenterSession:
         self.ownership.reaches = self.links.is_up
         self.links.start()
         self.ownership.start()
+        self._lease_watch = LeaseWatch(
+            lambda: self.ownership.table,
+            self._clock,
+            session=session,
+            lease_ms=self._settings.store.lease_ms,
+            differs=self._lease_differs,
+        )
+        self._lease_watch.start()
+
+    def _lease_differs(self, url: str, about_ms: float) -> None:
+        facts = {"lease_ms": self._settings.store.lease_ms, "other": url, "its_lease_ms": round(about_ms, -2)}
+        hint = "a node whose lease is much shorter gets no shards: set the same store.lease_ms at all nodes"
+        LOGGER.warning("another node of this datacenter has another lease", extra={**facts, "hint": hint})
 
     def _fenced(self, reason: str) -> NoReturn:
-        begin_anew(reason)
+        begin_anew("another node has taken over; this one begins anew", reason)
 
     def _takes_system(self) -> bool:
         """A node without shards that reaches none of those that have some is cut off, or has another secret."""
@@ -202,7 +162,7 @@ class DatacenterSession:
 
     def _open_store(self, session: int, replica: int) -> None:
         sequence, position = self._database.position()
-        store = PostgresStore(
+        store = SharedStore(
             self._database,
             session,
             replica,
@@ -212,7 +172,7 @@ class DatacenterSession:
             on_fenced=self.ownership.end,
         )
         self.store, self._rows = store, store
-        self.storage = PostgresStorage(self._settings, store, is_new=not position)
+        self.storage = SharedStorage(self._settings, store, is_new=not position)
 
     def _make_links(self, session: int, replica: int) -> NodeLinks:
         tls = self.certificates
@@ -235,7 +195,10 @@ class DatacenterSession:
 
     @property
     def gateway_url(self) -> str | None:
-        """Of the gateway, if that is another node."""
+        """Of the gateway, if that is another node. None while it leaves, except at its heir, whose clients it still
+        serves."""
+        if self.handover.is_leaving and not self.handover.is_heir:
+            return None
         owner = self.ownership.owner_of(SYSTEM_SHARD) if self.ownership.table.owners else None
         return owner.url if owner is not None and owner.id != self.ownership.session else None
 
@@ -258,8 +221,10 @@ class DatacenterSession:
         alarm: Callable[[str], None],
         member_rpc: MemberRpcClient,
     ) -> DatacenterNode:
-        """`server.process.SharedStore`."""
+        """`server.process.GatewayStore`."""
         came, self._system_came = self._system_came, None
+        if self._gateway_links is not None:
+            self.key_routes.pause()  # Until it is ready, too: what other nodes ask waits.
         if came is not None:
             came()
         node = DatacenterNode(settings, self.store, peers, clock, dice, alarm, member_rpc, self.key_routes)
@@ -314,7 +279,75 @@ class DatacenterSession:
         elif self._gateway_links is not None:
             self._gateway_links.stop()
 
+    # The gateway leaves
+
+    async def announce(self) -> int:
+        """At a gateway that ends: the session that is prepared to be the next one; 0: there is none."""
+        heir = next((each for each in self.ownership.heirs() if self._finds(each)), 0)
+        prepared: asyncio.Future[bool] = self._loop.create_future()
+        self.handover.announce(heir, lambda is_ready: None if prepared.done() else prepared.set_result(is_ready))
+        return heir if await prepared else 0
+
+    def _finds(self, session: int) -> bool:
+        """Whether the other members have its address."""
+        node, url = self._served.node, next(row.url for row in self.ownership.table.sessions if row.id == session)
+        return node is not None and is_found(self._settings, node.replica.config, url)
+
+    async def let_go(self) -> None:
+        let_go = asyncio.Event()
+        self.handover.let_go(let_go.set)
+        await let_go.wait()
+
+    def _is_asked(self) -> bool:
+        return self._served.node is not None and self._served.node.in_flight > 0
+
+    def take_up(self) -> None:
+        """This node serves now. A gateway tells the others so."""
+        self._serves = True
+        came, self._keys_came = self._keys_came, []
+        for then in came:
+            then()
+        if self._served.node is not None and came:
+            self._served.node.took()
+        self.key_routes.resume()
+        if self.has_system_shard:
+            self.handover.take_up()
+
+    @property
+    def is_room_wanted(self) -> bool:
+        """The gateway leaves, and this node is to be the next one."""
+        return self._room_made is not None
+
+    @property
+    def is_heir(self) -> bool:
+        return self.handover.is_heir or self.has_system_shard
+
+    def _room_is_wanted(self, made: Callable[[], None]) -> None:
+        self._room_made = made
+        self.changed.set()
+
+    def made_room(self) -> None:
+        made, self._room_made = self._room_made, None
+        if made is not None:
+            made()
+
+    def _is_busy(self) -> bool:
+        node, links = self._served.node, self._gateway_links
+        return (node is not None and node.has_requests) or (links is not None and links.under_way > 0)
+
+    def _rested(self) -> None:
+        if self._gateway_links is not None:
+            self._gateway_links.hold()
+
+    def _resumed(self) -> None:
+        self._room_made = None
+        if self._gateway_links is not None:
+            self._gateway_links.release()
+        self.changed.set()
+
     async def close(self) -> None:
+        self._lease_watch.stop()
+        self.handover.stop()
         self.key_routes.stop()
         await self.links.stop()
         self.store.close()
@@ -377,8 +410,12 @@ class DatacenterSession:
             self._rows.own(shards, partial(self._keys_taken, then))
 
     def _keys_taken(self, then: Callable[[], None]) -> None:
-        then()
-        if self._served.node is not None:
+        """Owned when there is a node that serves them."""
+        if not self._serves:
+            self._keys_came.append(then)
+        else:
+            assert self._served.node is not None
+            then()
             self._served.node.took()
 
     def _system_taken(self, then: Callable[[], None]) -> None:
@@ -407,25 +444,9 @@ class DatacenterSession:
             self._rows.config_epoch = node.replica.config.epoch
 
 
-async def database_of(settings: Settings) -> AsyncpgDatabase:
-    """Waits until it is there, with one line in the log."""
-    store, told = settings.store, False
-    while True:
-        try:
-            return await open_database(
-                store.url, schema=store.schema, cluster=settings.cluster.id, replica=settings.node.id
-            )
-        except StoreUnavailable as error:
-            if not told:
-                told = True
-                facts = {"url": without_password(store.url), "detail": str(error)}
-                LOGGER.warning("the database does not answer", extra=facts)
-            await asyncio.sleep(AGAIN_S)
-
-
-def begin_anew(reason: str) -> NoReturn:
+def begin_anew(event: str, reason: str) -> NoReturn:
     """Nothing in memory may be told any more, and timers and connections still have it: so the program is executed
     anew, which leaves none of it, under the same process id."""
-    LOGGER.warning("another node has taken over; this one begins anew", extra={"detail": reason})
+    LOGGER.warning(event, extra={"detail": reason})
     sys.stderr.flush()
     os.execv(sys.executable, sys.orig_argv)

@@ -1,5 +1,6 @@
 """The APIs of a node and their listeners, put together: HTTP, the Redis protocol, and what all their clients share."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from epoxy.node.service import Node
 from epoxy.server.certificates import Certificates
 from epoxy.server.listeners import HandedOn, Listeners
 from epoxy.transport.holdings import Holdings
-from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.connections import DRAIN_POLL_S, Connections
 from epoxy.transport.http.forwarder import Forwarder
 from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 from epoxy.transport.peers.transport import Peers
@@ -52,7 +53,7 @@ class Endpoints:
             marks=marks,
         )
         holdings = Holdings(settings.limits.held_mib << 20)
-        metrics.include(ConnectionMetrics(holdings, peers))
+        metrics.include(ConnectionMetrics(holdings, peers, self._forwarder))
         self.connections = Connections(most, holdings=holdings)
         limits = RespLimits(
             connections=most,
@@ -76,25 +77,41 @@ class Endpoints:
         ]
 
     def last_call(self) -> None:
-        """Each connection is closed after its next answer; streams end."""
+        """Each connection is closed after its next answer."""
         self.listeners.last_call()
 
     def close(self) -> None:
         """Stop listening, and end the streams."""
         self.listeners.close()
+        self._end_streams()
+
+    def _end_streams(self) -> None:
+        """Those of the gateway, too: it may wait for this node before it ends them itself."""
         self._api.close()
         if self._forwarder is not None:
             self._forwarder.last_call()
 
+    async def drain_clients(self) -> None:
+        """Until everything that clients asked for is answered, here or by the gateway. Streams may begin meanwhile, as
+        the last answer of a connection."""
+        draining = asyncio.ensure_future(self.listeners.drain_clients())
+        try:
+            while not draining.done():
+                self._end_streams()
+                await asyncio.wait((draining,), timeout=DRAIN_POLL_S)
+            await draining
+        finally:
+            draining.cancel()
+
     async def drain(self) -> None:
-        """Until everything under way is answered, here or by the gateway."""
+        """The same of peers."""
         await self.listeners.drain()
         if self._forwarder is not None:
             self._forwarder.close()
 
     def hand_on(self) -> HandedOn:
         """End the streams, and accept no more; the sockets go on listening."""
-        self._api.close()
+        self._end_streams()
         return self.listeners.hand_on()
 
     async def abort(self) -> None:

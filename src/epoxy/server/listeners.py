@@ -17,7 +17,7 @@ from epoxy.node.process.config import NodeSettings, Settings
 from epoxy.node.process.listening import listen
 from epoxy.server.certificates import Certificates
 from epoxy.transport.holdings import Holdings
-from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.connections import DRAIN_POLL_S, Connections
 from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.reserves import Room, bands
 from epoxy.transport.http.server import serve_http
@@ -37,9 +37,6 @@ reserve."""
 DRAIN_S = 10.0
 """How long a stopping node waits for writes under way. No round trip on earth takes as long; the outcome of a write
 that is not decided by then is unknown to its client anyway."""
-
-DRAIN_POLL_S = 0.01
-"""How often a stopping node checks whether the last client has gone."""
 
 LAST_CALL_S = 0.25
 """How long a stopping node still reads requests, refuses them as `stopping`, and closes each connection after the
@@ -176,14 +173,19 @@ class Listeners:
         """Accept no more: new connections wait for the next listeners."""
         return {name: listener.hand_on() for name, listener in self._open.items()}
 
-    async def drain(self) -> None:
-        """Until everything under way is answered, and every connection is closed."""
+    async def drain_clients(self) -> None:
+        """Until everything that clients asked for is answered, and their connections are closed."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + LAST_CALL_S
         while self.has_clients and loop.time() < deadline:
             await asyncio.sleep(DRAIN_POLL_S)
-        draining = [connections.drain(DRAIN_S) for connections in self._connections.values()]
+        draining = [connections.drain_clients(DRAIN_S) for connections in self._connections.values()]
         await asyncio.gather(*draining, self._drain_resp())
+
+    async def drain(self) -> None:
+        """The same of peers. Clients come first: what a client waits for may be with a peer, which tells it on a
+        connection of its own."""
+        await asyncio.gather(*[connections.drain(DRAIN_S) for connections in self._connections.values()])
 
     async def abort(self) -> None:
         """Close what is still open: clients do not know the outcome of what they asked for there."""

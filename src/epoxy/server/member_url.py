@@ -40,12 +40,13 @@ async def check_member_url(settings: Settings, config: ClusterConfig, identity: 
         raise ConfigError(refusal(info.id, here, info.url, is_first=config.epoch == 1))
 
 
-def is_found(settings: Settings, config: ClusterConfig) -> bool:
-    """Whether the other members look for their peer at this node, if there are others."""
+def is_found(settings: Settings, config: ClusterConfig, url: str = "") -> bool:
+    """Whether the other members look for their peer at this node, if there are others. `url`: of another node of its
+    datacenter."""
     info = config.info(settings.node.id)
     if info is None or not info.url or len(config.replica_ids) == 1:
         return True
-    return is_one_of(settings.node.advertise_url, info.url)
+    return is_one_of(url or settings.node.advertise_url, info.url)
 
 
 async def has_moved(
@@ -87,7 +88,10 @@ def refusal(me: int, here: str, known: str, *, is_first: bool) -> str:
     if is_first:
         return (
             f"node.advertise_url: {here} here, but cluster.members has {known} for replica {me}, and that is where the "
-            f"others will look for it. Write one of the two."
+            f"others will look for it. Its data directory is new. One of two:\n"
+            f"  the cluster is new, too:  write the same address in both places\n"
+            f"  the member has moved since, and lost its disk:  it comes back under an id that was never used, "
+            f"`epoxy members add NEW-ID {here} --replace {me}`; cluster.members stays as it is"
         )
     return (
         f"node.advertise_url: by its file replica {me} is at {here}, but its data directory belongs to the member at "

@@ -9,6 +9,7 @@ from epoxy.model.errors import ConfigError, RottenRow, StoreFailed, StoreUnavail
 from epoxy.node.access.audit import audit_of
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
+from epoxy.node.process.disk_watch import DiskWatch
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.fatal_signals import end_on_fatal_signals
 from epoxy.node.process.listening import check_address
@@ -24,8 +25,22 @@ from epoxy.server.certificates import Certificates
 from epoxy.server.cluster_secrets import ClusterSecrets
 from epoxy.server.endpoints import Endpoints
 from epoxy.server.storage import EmbeddedStorage, Storage
+from epoxy.transport.http.connections import DRAIN_POLL_S
+from epoxy.transport.peers.negotiation import known_versions
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import Link
+
+SETTLE_S = 2.0
+"""How long a stopping node goes on with writes that other homes handed to it: several times the longest round trip.
+What is not decided by then is taken back by its home."""
+
+DURABLE_S = 5.0
+"""For the last commits to become durable when a node stops. A disk that takes longer hangs, and no client waits for
+them any more."""
+
+READY_S, READY_POLL_S = 1.0, 0.01
+"""For a node to serve: a gateway that was a shard node votes when a majority of the others has recorded this start, one
+round trip after its first connections. Without them it says so to its clients."""
 
 STORE_FAILED = "the store failed; ending without another answer"
 
@@ -65,19 +80,25 @@ class NodeProcess:
         self.settings = settings = settings.of_cluster(storage.cluster)
         # One object for all that signs, so that SIGHUP renews the links between nodes, too.
         self.secrets = shared.secrets if shared is not None else ClusterSecrets(settings)
-        self.reloading = Reloading(
-            {"secrets": self.secrets, "certificates": self.certificates}, self.certificates.remind
-        )
+        self._disk_watch = DiskWatch(storage.longest_sync_ms, storage.disk_usage)
+        self.reloading = Reloading({"secrets": self.secrets, "certificates": self.certificates}, self._look)
         self._clock, self._dice = LoopClock(self._loop), SystemDice()
         self._link = Link(self._clock)
+
+    def _look(self) -> None:
+        """Every few seconds."""
+        self.certificates.remind()
+        self._disk_watch.look()
 
     def _equip(self, node: Node) -> None:
         """Give a node what it has of its process."""
         node.credentials = self._credentials
         node.longest_sync_ms = self._storage.longest_sync_ms
         node.disk_usage = self._storage.disk_usage
+        node.syncs = self._embedded.store.syncs if self._embedded is not None else None
         node.audit = audit_of(self.settings)
         node.failures.report = self._flow_failed
+        node.versions = known_versions(node.me)
 
     def close(self) -> None:
         self._stopped = True
@@ -86,6 +107,12 @@ class NodeProcess:
         self.node.audit.close()
         if self._embedded is not None:
             self._embedded.close()
+
+    async def _ready(self) -> None:
+        """Clients of the node that this was, and other nodes, wait for an answer and not for a refusal."""
+        deadline_s = self._loop.time() + READY_S
+        while not self.node.ready and self._loop.time() < deadline_s:
+            await asyncio.sleep(READY_POLL_S)
 
     async def _drain(self, hurry: asyncio.Event) -> None:
         drained = self._loop.create_task(self._drain_ports())
@@ -99,8 +126,18 @@ class NodeProcess:
             LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
 
     async def _drain_ports(self) -> None:
+        """Clients, then the writes of other homes that this node has taken over, then peers, then
+        the other nodes of the datacenter."""
+        await self.endpoints.drain_clients()
+        deadline = self._loop.time() + SETTLE_S
+        while not self.node.driver.is_idle and self._loop.time() < deadline:
+            await asyncio.sleep(DRAIN_POLL_S)
         await self.endpoints.drain()
-        await self._durable()
+        await self._let_go()
+        await asyncio.wait((self._durable(),), timeout=DURABLE_S)
+
+    async def _let_go(self) -> None:
+        """Until the other nodes of the datacenter ask nothing more of this one."""
 
     def _durable(self) -> "asyncio.Future[None]":
         """Of everything committed so far: a refusal of this store, for one, must be there at its next start."""
@@ -111,6 +148,8 @@ class NodeProcess:
     def _credentials(self) -> Credentials:
         return Credentials(
             certificate_ends=self.certificates.ends,
+            certificate_flaw=self.certificates.flaw_found,
+            authorities=self.certificates.authorities,
             secrets=self.secrets.fingerprints,
             reload_failures=self.reloading.failures,
         )

@@ -71,7 +71,13 @@ class PeerRouter:
 
     def authenticator(self, secret: bytes | Keyring, *, certificates: bool) -> Authenticator:
         verifier = Verifier(self._replica.me, secret, cluster=self._node.settings.cluster.id)
-        return Authenticator(verifier, self._gate, link=self._link, certificates=certificates, has_left=self._has_left)
+        return Authenticator(
+            *(verifier, self._gate),
+            link=self._link,
+            certificates=certificates,
+            has_left=self._has_left,
+            versions=self._peers.versions,
+        )
 
     def routes(self, authenticator: Authenticator) -> list[Route]:
         messages = PeerEndpoint(self._handle, authenticator, handler_for=self._handler_for)

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Protocol
 
 from epoxy.api.http.operator_signature import OperatorSignatures
@@ -50,12 +51,10 @@ from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 
-READY_S, READY_POLL_S = 1.0, 0.01
-"""For a gateway that was a shard node: it votes when a majority of the others has recorded this start, one round trip
-after its first connections. Without them it says so to its clients."""
+REFUSED = "a store is refused"
 
 
-class SharedStore(HeldByNodes, Protocol):
+class GatewayStore(HeldByNodes, Protocol):
     """What the gateway of several nodes has of its datacenter (`server.datacenter`)."""
 
     def gateway_node(
@@ -72,6 +71,12 @@ class SharedStore(HeldByNodes, Protocol):
 
     def stop(self) -> None: ...
 
+    def take_up(self) -> None:
+        """This node serves now."""
+
+    async def let_go(self) -> None:
+        """Until the other nodes ask nothing more of this one, which ends."""
+
     def routes(self) -> list[Route]:
         """Where the other nodes of the datacenter reach this one."""
 
@@ -82,7 +87,7 @@ class SharedStore(HeldByNodes, Protocol):
 class Process(NodeProcess):
     """A node that is a whole replica: the only one of its datacenter, or the gateway of several."""
 
-    def __init__(self, settings: Settings, shared: "SharedStore | None" = None) -> None:
+    def __init__(self, settings: Settings, shared: "GatewayStore | None" = None) -> None:
         super().__init__(settings, shared)
         self._shared = shared
         settings = self.settings
@@ -112,11 +117,13 @@ class Process(NodeProcess):
             assert self.node.gate is not None, "a node with peers has a gate"
             self._peers.identity.gate = self._gate = self.node.gate
             self._gate.alarm = self._store_refused
+            self._gate.notice = self._took_over
             check_members(settings, self.node.replica.config)
             warn(settings, self.certificates.flaw(), is_new=self._storage.is_new)
             self.metrics = Metrics(self.node, lambda: self.endpoints.requests())
             self.node.latency.then = self.metrics.counters
             self._equip(self.node)
+            self.node.versions = self._peers.versions
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
             operators = Verifier(settings.node.id, self.secrets.keys, since_ms=wall_ms())
@@ -190,6 +197,8 @@ class Process(NodeProcess):
         self.peer_router.start()
         if self._shared is not None:
             self._shared.start()
+        if self._shared is None and self._gate.incarnation.counter > 1:
+            self.node.driver.stale_keys.begin()
         self.node.start()
         self._history.start()
         if not self._gate.refused:
@@ -199,9 +208,12 @@ class Process(NodeProcess):
         if handed_on is not None:
             await self._ready()
             await self.endpoints.open(handed_on)
+        if self._shared is not None:
+            self._shared.take_up()
         LOGGER.info(
             "started",
             extra={
+                "release": self._peers.versions.mine.release,
                 "replica": node.id,
                 "datacenter": node.datacenter,
                 **({"cluster": self.settings.cluster.id} if self.settings.cluster.id else {}),
@@ -213,17 +225,13 @@ class Process(NodeProcess):
         log_access(self.node)
         descriptors.log_lower_limit(self.settings.limits.connections, self.endpoints.connections.limit)
 
-    async def _ready(self) -> None:
-        """Clients of the shard node that this was wait for an answer and not for a refusal."""
-        deadline_s = time.monotonic() + READY_S
-        while not self.node.ready and time.monotonic() < deadline_s:
-            await asyncio.sleep(READY_POLL_S)
-
     async def stop(self, hurry: asyncio.Event) -> None:
         """Refuse new requests, answer those under way, then close the links and the store. `hurry` ends the wait:
-        clients that are not answered by then do not know the outcome."""
+        clients that are not answered by then do not know the outcome. A gateway refuses nothing: one more request of
+        each connection is served, by the nodes that have its keys now."""
         self.endpoints.last_call()
-        self.node.refuse_clients()
+        if self._shared is None:
+            self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         self.endpoints.close()
         self._samples.close()
@@ -239,6 +247,10 @@ class Process(NodeProcess):
         await self._peers.stop()
         self.close()
         LOGGER.info("stopped")
+
+    async def _let_go(self) -> None:
+        if self._shared is not None:
+            await self._shared.let_go()
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
         """Requests of a peer: they are counted by type and result."""
@@ -257,11 +269,17 @@ class Process(NodeProcess):
         return floor_ms(self.node.replica.config, self.node.me, self.node.links)
 
     def _store_refused(self, text: str) -> None:
-        """Of this node, or of another."""
-        LOGGER.critical("a store is refused", extra={"detail": text})
+        """Of this node, or of another. Of this node it is told when that is durable: a gateway that was superseded
+        while it was paused may learn of that from a peer first, and its refusal never becomes durable."""
         if self._gate.refused:
+            self._store.when_durable(partial(LOGGER.critical, REFUSED, extra={"detail": text}))
             self.peer_router.refused()
             self._actors.refused()
+        else:
+            LOGGER.critical(REFUSED, extra={"detail": text})
+
+    def _took_over(self, text: str) -> None:
+        LOGGER.info("a take-over inside another datacenter", extra={"detail": text})
 
 
 def cpu_ms() -> float:

@@ -33,7 +33,7 @@ from epoxy.server.storage import EmbeddedStorage
 from epoxy.store.local.database_client import open_client
 from epoxy.store.local.database_messages import Order
 from epoxy.store.local.local_database import LocalDatabase
-from epoxy.store.postgres.row_shards import RowShards
+from epoxy.store.shared.row_shards import RowShards
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.listener import Listener
@@ -194,7 +194,7 @@ class HostSession(ProcessSession):
         """The others hand their shards over to this one, and end. Then this one stops serving."""
         await self.children.stop(self._hurry)
         served_none = asyncio.Event()
-        self.ownership.farewell(served_none.set)
+        self.ownership.farewell(lambda _: served_none.set())
         await served_none.wait()
 
     async def close(self) -> None:

@@ -6,18 +6,19 @@ import os
 import sys
 from collections.abc import Callable
 
-from epoxy.model.errors import EpoxyError
+from epoxy.model.errors import EpoxyError, StoreUnavailable
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import LOGGER
 from epoxy.server.child_processes import ChildPlace, place_of
-from epoxy.server.datacenter import DatacenterSession, database_of
+from epoxy.server.datacenter import DatacenterSession, begin_anew
 from epoxy.server.listeners import HandedOn
 from epoxy.server.node_process import check
 from epoxy.server.process import Process
 from epoxy.server.process_sessions import open_child, open_host
 from epoxy.server.scrubbing import EndsSoon
 from epoxy.server.shard_process import ShardProcess
+from epoxy.server.shared_storage import database_of
 from epoxy.store.local.database_messages import Order
 
 SWITCH_INTERVAL_S = 0.0005
@@ -40,6 +41,9 @@ give thirty before they kill."""
 
 PROMOTION_S = 0.5
 """For the requests of a node that becomes the gateway: without one, most of them wait in vain."""
+
+ROOM_S = 5.0
+"""For them while the gateway before is there, until this node is its heir: they end within a few round trips."""
 
 
 class Signals:
@@ -107,9 +111,9 @@ async def start(
     also: Callable[[], None] = do_nothing,
     handed_on: HandedOn | None = None,
 ) -> None:
-    """`also`: what else SIGHUP is for. `handed_on`: for the gateway that a shard node becomes."""
+    """`also`: what else SIGHUP is for. `handed_on`: the sockets of the process before, which became this one."""
     try:
-        await (process.start(handed_on) if isinstance(process, Process) else process.start())
+        await process.start(handed_on)
     except EpoxyError:
         process.close()
         raise
@@ -124,16 +128,22 @@ async def start(
 
 
 async def serve_shared(settings: Settings, given: Signals) -> None:
-    """One node of several."""
+    """One node of several. A database that goes away while the node starts, or becomes the gateway, is waited for as
+    one that was not there before: in a new life, because a part of this one is made and a part is not."""
     check(settings)
     over = asyncio.ensure_future(given.over.wait())
     opening = asyncio.ensure_future(opened(settings))
     await asyncio.wait((over, opening), return_when=asyncio.FIRST_COMPLETED)
     over.cancel()
-    if opening.done():
-        await serve_session(settings, opening.result(), given)
-    else:
+    if not opening.done():
         opening.cancel()
+        return
+    try:
+        await serve_session(settings, opening.result(), given)
+    except StoreUnavailable as error:
+        if given.over.is_set():
+            raise
+        begin_anew("the database went away during a start; this node begins anew", str(error))
 
 
 async def serve_first(settings: Settings, given: Signals) -> None:
@@ -150,16 +160,28 @@ async def serve_child(settings: Settings, place: ChildPlace, given: Signals) -> 
 
 async def serve_session(settings: Settings, session: DatacenterSession, given: Signals) -> None:
     """A shard node that comes to own the system shard ends as such, and goes on as the gateway, with the shards it
-    has."""
+    has. If it was asked to make room for that and the shard does not come, it goes on as it was."""
     over = asyncio.ensure_future(given.over.wait())
     process: Process | ShardProcess | None = None
+    handed_on: HandedOn | None = None
     try:
         while not given.over.is_set():
             session.changed.clear()
             if session.has_system_shard and not isinstance(process, Process):
-                handed_on = await make_room(process) if process is not None else None
+                if process is not None:
+                    handed_on = handed_on or await make_room(process, PROMOTION_S)
+                    await process.end()
                 process = await make(lambda: Process(settings, session))
                 await start(process, given, session.reload, handed_on)
+                handed_on = None
+            elif session.is_room_wanted and isinstance(process, ShardProcess):
+                handed_on = handed_on or await make_room(process, ROOM_S)
+                session.made_room()
+            elif handed_on is not None and isinstance(process, ShardProcess) and not session.is_heir:
+                await process.end()
+                process = ShardProcess(settings, session)
+                await start(process, given, session.reload, handed_on)
+                handed_on = None
             elif process is None and session.can_follow():
                 process = ShardProcess(settings, session)
                 await start(process, given, session.reload)
@@ -178,24 +200,37 @@ async def opened(settings: Settings) -> DatacenterSession:
     return session
 
 
-async def make_room(process: ShardProcess) -> HandedOn:
+async def make_room(process: ShardProcess, patience_s: float) -> HandedOn:
     LOGGER.info("this node becomes the gateway of its datacenter")
     hurry = asyncio.Event()
-    timer = asyncio.get_running_loop().call_later(PROMOTION_S, hurry.set)
+    timer = asyncio.get_running_loop().call_later(patience_s, hurry.set)
     handed_on = await process.make_room(hurry)
     timer.cancel()
     return handed_on
 
 
+async def announced(session: DatacenterSession, hurry: asyncio.Event) -> int:
+    """The session that is prepared to be the next gateway; 0: there is none, or it is not waited for any longer."""
+    hurried, announcing = asyncio.ensure_future(hurry.wait()), asyncio.ensure_future(session.announce())
+    await asyncio.wait((hurried, announcing), return_when=asyncio.FIRST_COMPLETED)
+    hurried.cancel()
+    if announcing.done():
+        return announcing.result()
+    announcing.cancel()
+    return 0
+
+
 async def leave(session: DatacenterSession, process: Process | ShardProcess | None, given: Signals) -> None:
-    """Hand the key shards over while clients are served, then stop serving, then give up the rest. A database that is
-    away is not waited for for ever: the others take the shards when the lease is over."""
+    """Hand the key shards over while clients are served, then stop serving, then give up the rest: the system shard to
+    a node that is prepared for it. A database that is away is not waited for for ever: the others take the shards when
+    the lease is over."""
     loop = asyncio.get_running_loop()
 
-    async def stop(then: Callable[[], None]) -> None:
+    async def stop(then: Callable[[int], None]) -> None:
+        heir = await announced(session, given.hurry) if isinstance(process, Process) else 0
         if process is not None:
             await process.stop(given.hurry)
-        then()
+        then(heir)
 
     stopping: list[asyncio.Task[None]] = []
     session.ownership.farewell = lambda then: stopping.append(loop.create_task(stop(then)))

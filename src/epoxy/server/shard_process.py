@@ -11,9 +11,10 @@ from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.access import log_access
 from epoxy.server.datacenter import DatacenterSession
 from epoxy.server.endpoints import Endpoints
-from epoxy.server.listeners import DRAIN_POLL_S, HandedOn
+from epoxy.server.listeners import HandedOn
 from epoxy.server.node_process import NodeProcess, warn
 from epoxy.server.peer_router import not_gateway_routes
+from epoxy.transport.http.connections import DRAIN_POLL_S
 from epoxy.transport.peers.forwarded_mark import ForwardedMarks
 
 
@@ -35,12 +36,14 @@ class ShardProcess(NodeProcess):
             gateway_url=lambda: session.gateway_url,
         )
 
-    async def start(self) -> None:
+    async def start(self, handed_on: HandedOn | None = None) -> None:
         node = self.settings.node
-        await self.endpoints.open()
+        await self.endpoints.open(handed_on)
         self.reloading.start()
         self._session.start()
         self.node.start()
+        await self._ready()
+        self._session.take_up()
         LOGGER.info(
             "started",
             extra={
@@ -57,12 +60,13 @@ class ShardProcess(NodeProcess):
         descriptors.log_lower_limit(self.settings.limits.connections, self.endpoints.connections.limit)
 
     async def stop(self, hurry: asyncio.Event) -> None:
-        """Refuse new requests, and answer those under way."""
+        """Answer the requests under way, and one more of each connection: the nodes that have its keys now serve
+        them."""
         self.endpoints.last_call()
-        self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         self.endpoints.close()
-        await self._end(hurry)
+        await self._drain(hurry)
+        await self.end()
 
     async def make_room(self, hurry: asyncio.Event) -> HandedOn:
         """For the gateway that this node becomes. Nothing is refused: requests of open connections are served until
@@ -72,13 +76,13 @@ class ShardProcess(NodeProcess):
         await asyncio.sleep(DRAIN_POLL_S)  # connections that were accepted just now are not refused
         self.endpoints.last_call()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
-        await self._end(hurry)
-        await self.endpoints.abort()  # of requests that only a gateway could have answered
+        await self._drain(hurry)
         return handed_on
 
-    async def _end(self, hurry: asyncio.Event) -> None:
-        await self._drain(hurry)
+    async def end(self) -> None:
+        """What other nodes ask is served until here."""
         self.node.stop()
         self._session.stop()
         self.close()
+        await self.endpoints.abort()  # of requests that only a gateway could have answered
         LOGGER.info("stopped")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from threading import Timer
 from typing import Protocol
 
 from epoxy.model.api import DiskUsage
@@ -12,6 +13,10 @@ from epoxy.ports import Store
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.io_thread import Post
 from epoxy.store.embedded.store import EmbeddedStore
+
+CLOSE_S = 10.0
+"""For what the disk is doing when the store is closed: a flush, or a checkpoint of a generation, which take a second at
+most. A disk that takes longer hangs, and would hold the process for ever."""
 
 
 class Storage(Protocol):
@@ -49,6 +54,7 @@ class EmbeddedStorage:
             tell=ProgressLog("the data directory is migrated"),
         )
         self.on_rot: Callable[[bytes], None] = ignore
+        self._on_failure = on_failure
         self._closed = False
         self.cluster, self.is_new = self._data_dir.cluster, self._data_dir.is_new
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
@@ -65,9 +71,15 @@ class EmbeddedStorage:
         self.longest_sync_ms, self.disk_usage = self.store.longest_sync_ms, self.store.disk_usage
 
     def close(self) -> None:
+        """If the disk hangs the process ends as if it had failed: what was not durable was never acknowledged."""
         if not self._closed:
             self._closed = True
+            stuck = StoreFailed(f"the disk has not ended what was under way for {CLOSE_S:.0f} s")
+            timer = Timer(CLOSE_S, self._on_failure, (stuck,))
+            timer.daemon = True
+            timer.start()
             self.store.close()
+            timer.cancel()
             self._data_dir.close()
 
 

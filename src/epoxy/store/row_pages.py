@@ -8,7 +8,6 @@ such a stretch is sent for nothing.
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import islice
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack
@@ -21,6 +20,10 @@ from epoxy.store.member_rows import entry_bytes, fitting
 HELD_ROWS = 256
 """In a stretch. To find its beginning costs as much as a hundred rows, and few stretches differ."""
 
+STRETCH_BYTES = MAX_PAGE_BYTES // 2
+"""At most, unless one value alone takes more. A longer stretch than a page has room for would be sent whether it
+differs or not, and the keys behind it summarised again after each page of it."""
+
 
 class HeldSpace:
     def __init__(self, replica_id: int) -> None:
@@ -30,13 +33,18 @@ class HeldSpace:
 
     def stretches(self, view: Snapshot, after: bytes | None, count: int) -> tuple[Stretch, ...]:
         """The keys beyond this one as stretches, at most `count`; the last is open-ended if no keys follow."""
-        most = count * self.stretch_rows
-        rows = list(islice(self._rows(view, after, None), most + 1))
-        more = len(rows) > most
-        taken = rows[:most]
-        parts = [taken[i : i + self.stretch_rows] for i in range(0, len(taken), self.stretch_rows)] or [[]]
-        told = [self._stretch(part, open_ended=False) for part in parts[:-1]]
-        return (*told, self._stretch(parts[-1], open_ended=not more))
+        told: list[Stretch] = []
+        part: list[KeyValue] = []
+        size = 0
+        for row in self._rows(view, after, None):
+            if part and (len(part) == self.stretch_rows or size + row_bytes(row) > STRETCH_BYTES):
+                told.append(self._stretch(part, open_ended=False))
+                if len(told) == count:
+                    return tuple(told)
+                part, size = [], 0
+            part.append(row)
+            size += row_bytes(row)
+        return (*told, self._stretch(part, open_ended=True))
 
     def page(
         self, view: Snapshot, after: bytes | None, held: Sequence[Stretch], begun: Sequence[ChangelogEntry] = ()

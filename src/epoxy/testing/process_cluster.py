@@ -76,6 +76,8 @@ class ClusterNode:
         self.secret = folder / "secret"
         self.token = ""
         """What clients made here show; empty, if the node asks for none."""
+        self.python = sys.executable
+        """Runs the node. Another one, of an environment with another release, from the next start on."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,13 +94,15 @@ class ClusterNode:
         if self.running:
             raise InvalidRequest(f"node {self.id} is running already")
         with self.log.open("ab") as log:
-            self._process = self._spawn([sys.executable, "-m", "epoxy", "serve", "--config", str(self.config)], log)
+            self._process = self._spawn([self.python, "-m", "epoxy", "serve", "--config", str(self.config)], log)
         if wait:
             self.wait_until(lambda status: status.ready, "ready")
 
     def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         """A method of its own, for subclasses that start processes in another way."""
         environment = clean_environment(os.environ)
+        if self.python != sys.executable:
+            environment.pop("PYTHONPATH", None)  # It may name this build, which would be run instead.
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def kill(self) -> None:

@@ -8,10 +8,14 @@ import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+
+FINGERPRINT_DIGITS = 16
+"""Of the SHA-256 of a certificate: 64 bits tell any two apart."""
 
 HANDSHAKE_TURNS = 4
 """Of TLS 1.2, which takes more than TLS 1.3."""
@@ -52,6 +56,12 @@ class TlsContexts:
     def flaw(self, host: str) -> str | None:
         """Why a peer with the same files would refuse the certificate: `flaw_of`."""
         return flaw_of(self._clients, self._dialing, host)
+
+    @property
+    def authorities(self) -> tuple[str, ...]:
+        """Fingerprints of the authorities that peers are judged by, sorted."""
+        held = self._dialing.get_ca_certs(binary_form=True)
+        return tuple(sorted([sha256(each).hexdigest()[:FINGERPRINT_DIGITS] for each in held]))
 
     def for_clients(self) -> ssl.SSLContext:
         """Of a listener that clients connect to."""

@@ -53,6 +53,7 @@ class DatacenterSetup(CampaignSetup[DatacenterPlan], frozen=True, kw_only=True):
         yield "operations", f"{tally.operations:,}"
         yield "sessions", f"{judged.get('sessions', 0):,}, of which {judged.get('fenced', 0):,} found themselves fenced"
         yield "shards", f"{judged.get('shards moved', 0):,} changes of owner"
+        yield "batches undone", f"{judged.get('batches lost', 0):,}, by crashes of the database"
         yield "changelog", f"{judged.get('changelog rows', 0):,} rows"
         yield "faults", counts(tally.faults)
         yield "keys judged", counts({name: judged[name] for name in KEYS if name in judged})

@@ -2,7 +2,8 @@
 
 Every third seed aims at nodes that wake up with an old memory: each is paused beyond its lease, the others write its
 keys meanwhile, and the first that it hears when it wakes up is what it has in memory asked for. Some seeds aim at
-configurations that are adopted while a node is paused for less than its lease: it goes on, and must learn of them."""
+configurations that are adopted while a node is paused for less than its lease: it goes on, and must learn of them. And
+some restart all nodes one after the other, in order, without faults: no request may fail."""
 
 from random import Random
 
@@ -24,6 +25,12 @@ CONFIG_SEEDS = 7
 CALM_SEEDS = 5
 """In one run of so many nothing breaks."""
 
+RESTART_SEEDS = 10
+"""In every second one of those, all nodes are restarted."""
+
+RESTART_US = 12_000_000
+"""From one restart to the next: a node with 128 shards has handed them over, and got them back."""
+
 ASKS = (Ask.PUT, Ask.PUT, Ask.INCREMENT, Ask.INCREMENT, Ask.SWAP, Ask.DELETE, Ask.RESERVE, Ask.READ, Ask.READ, Ask.READ)
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC)
 KEYS = 24
@@ -31,7 +38,7 @@ KEYS = 24
 
 KINDS = (
     *(NodeFaultKind.PAUSE, NodeFaultKind.PAUSE, NodeFaultKind.PAUSE, NodeFaultKind.CRASH, NodeFaultKind.LEAVE),
-    *(NodeFaultKind.CUT, NodeFaultKind.DATABASE_DOWN, NodeFaultKind.CONFIG),
+    *(NodeFaultKind.CUT, NodeFaultKind.DATABASE_DOWN, NodeFaultKind.DATABASE_DOWN, NodeFaultKind.CONFIG),
 )
 
 
@@ -65,6 +72,8 @@ def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = N
         return with_wakings(dice, plan)
     if seed % CONFIG_SEEDS == 0 and not is_calm:
         return with_configs(dice, plan)
+    if seed % RESTART_SEEDS == RESTART_SEEDS - 1:
+        return with_restarts(dice, plan)
     joins = [
         NodeFault(at_us=dice.randrange(until_us), kind=NodeFaultKind.JOIN, node=node)
         for node in range(plan.first_nodes + 1, nodes + 1)
@@ -130,6 +139,41 @@ def with_configs(dice: Random, plan: DatacenterPlan) -> DatacenterPlan:
         clients=tuple(tuple(asked) for asked in steps),
         faults=tuple(faults),
         faults_end_us=end_us + 500_000,
+    )
+
+
+def with_restarts(dice: Random, plan: DatacenterPlan) -> DatacenterPlan:
+    """Each node is told to stop once, and starts again. Clients ask while the shards change hands."""
+    keys = dice.sample(range(KEYS), k=8)
+    order = dice.sample(range(1, plan.nodes + 1), k=plan.nodes)
+    faults = [
+        NodeFault(at_us=place * RESTART_US, kind=NodeFaultKind.LEAVE, node=node, lasts_us=dice.randrange(2_000_000))
+        for place, node in enumerate(order, start=1)
+    ]
+    clients = tuple(
+        tuple(
+            DatacenterStep(
+                at_us=at_us,
+                ask=dice.choice((Ask.PUT, Ask.INCREMENT, Ask.READ)),
+                key=dice.choice(keys),
+                value=1000 * client + i,
+                place=dice.randint(1, plan.nodes),
+            )
+            for i, at_us in enumerate(
+                sorted(fault.at_us + dice.randrange(RESTART_US // 3) for fault in faults for _ in range(40))
+            )
+        )
+        for client in range(1, 9)
+    )
+    return replace(
+        plan,
+        first_nodes=plan.nodes,
+        lease_ms=max(LEASES_MS),
+        rates=(1.0,) * plan.nodes,
+        clients=clients,
+        faults=tuple(faults),
+        faults_end_us=(plan.nodes + 1) * RESTART_US,
+        restarts_only=True,
     )
 
 

@@ -4,11 +4,12 @@ code, over the shared database. A process whose session is fenced throws all of 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from epoxy.codec import wire
 from epoxy.datacenter.follower import GatewayLinks
 from epoxy.datacenter.gateway import Gateway
+from epoxy.datacenter.gateway_handover import GatewayHandover
 from epoxy.datacenter.messages import Question, Unanswerable
 from epoxy.datacenter.ports import Answered, AnswerLost, NeverSent, Serve
 from epoxy.datacenter.routes import Routes
@@ -16,14 +17,15 @@ from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import StoreError
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState, Proposal
-from epoxy.model.shards import SYSTEM_SHARD, shard_of
+from epoxy.model.shards import SYSTEM_SHARD
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
 from epoxy.node.keys.driver import Driver
-from epoxy.node.keys.replica import Replica
-from epoxy.store.postgres.database import Reached, Verdict
-from epoxy.store.postgres.ownership import Ownership
-from epoxy.store.postgres.store import PostgresStore
+from epoxy.node.keys.replica import NOT_OWNED, Replica
+from epoxy.node.keys.shard_handover import ShardHandover
+from epoxy.store.shared.database import Reached, Verdict
+from epoxy.store.shared.ownership import Ownership
+from epoxy.store.shared.store import SharedStore
 from epoxy_sim.datacenter.judge import ME
 from epoxy_sim.datacenter.server import DatabaseWay
 from epoxy_sim.world import Action, Event
@@ -31,15 +33,14 @@ from epoxy_sim.world import Action, Event
 if TYPE_CHECKING:
     from epoxy_sim.datacenter.simulation import DatacenterSimulation
 
+T = TypeVar("T", Outcome, ReadAnswer)
+
 AGAIN_MS = 20.0
 """Between two attempts: to reach the database, or to find a configuration there."""
 
-QUIESCE_MS = 10.0
-QUIESCE_LOOKS = 500
-"""As in production."""
-
-PROMOTION_LOOKS = 50
-"""Half a second, as in production."""
+PROMOTION_MS, LOOK_MS = 500.0, 10.0
+"""For writes under way at a node that becomes the gateway without preparation, as in production; and between two looks
+at what ends."""
 
 
 class NodeMachine:
@@ -146,7 +147,7 @@ class InsideLinks:
         here, simulation = self._life, self._life.simulation
         there = next((life for life in simulation.lives if life.session == session), None)
         if there is None:
-            here.soon(lambda: answered(NeverSent("there is no link")))
+            here.soon(lambda: answered(NeverSent("there is no link", unreachable=True)))
             return
         is_over = False
 
@@ -164,8 +165,8 @@ class InsideLinks:
 
     def asked(self, session: int, question: Question, answered: Answered) -> None:
         handler = self._handlers.get(type(question))
-        if handler is None or self._life.replica is None:
-            answered(Unanswerable("this node does not serve that yet"))
+        if handler is None:
+            answered(Unanswerable("this node does not serve that"))
         else:
             handler(session, question, answered)
 
@@ -212,17 +213,25 @@ class NodeLife:
         url = f"http://{machine.number}"
         self.ownership = Ownership(self.way.database, self, url=url, version="1", lease_ms=plan.lease_ms)
         self.ownership.taken = self._taken
-        self.ownership.quiesce = self.quiesce
+        self.ownership.quiesce = self._quiesce
         self.ownership.farewell = self._farewell
         self.ownership.fenced = machine.rebuild
         self.links = InsideLinks(self)
         self.routes = Routes(self.ownership, self.links, self, self)
         self.gateway_links = GatewayLinks(self.ownership, self.links, self)
         self.gateway: Gateway | None = None
-        self.store: PostgresStore | None = None
+        self.handover = GatewayHandover(self.ownership, self.links, self.routes, self)
+        self.handover.make_room = self._make_room
+        self.handover.is_busy = self._is_busy
+        self.handover.rested, self.handover.resumed = self.gateway_links.hold, self._resumed
+        self.store: SharedStore | None = None
         self.replica: Replica | None = None
         self.driver: Driver | None = None
-        self._ending: set[int] = set()
+        self.shards: ShardHandover | None = None
+        self.is_closed = False
+        """To clients, whose next requests wait."""
+        self._asked = 0
+        """By clients, and not answered yet."""
 
     def begin(self) -> None:
         self.ownership.open(self._opened)
@@ -237,7 +246,7 @@ class NodeLife:
         except StoreError:
             self.call_later(AGAIN_MS, self._opened)
             return
-        self.store = PostgresStore(
+        self.store = SharedStore(
             self.way.database,
             self.session,
             ME,
@@ -268,7 +277,7 @@ class NodeLife:
         assert self.store is not None
         leads = SYSTEM_SHARD in shards
         if leads and self.replica is not None:
-            self._promote(then, PROMOTION_LOOKS)
+            self._promote(then, self.now_ms() + PROMOTION_MS)
             return
         if self.replica is None:
             try:
@@ -279,18 +288,18 @@ class NodeLife:
         self.judge.look()
         then()
 
-    def _promote(self, then: Action, looks: int) -> None:
-        """As `server.serve`: writes under way have half a second to end; then a gateway's node takes the place of the
+    def _promote(self, then: Action, deadline_ms: float) -> None:
+        """As `server.serve`: what is under way has half a second to end; then a gateway's node takes the place of the
         one that followed another."""
-        assert self.driver is not None
         assert self.replica is not None
-        if looks and any(True for _ in self.driver.busy_keys()):
-            self.call_later(QUIESCE_MS, partial(self._promote, then, looks - 1))
+        if self._is_busy() and self.now_ms() < deadline_ms:
+            self.call_later(LOOK_MS, partial(self._promote, then, deadline_ms))
             return
         self.replica.retire()
         self._build_replica(follows=False)
         self.judge.look()
         then()
+        self.handover.take_up()
 
     def _build_replica(self, *, follows: bool) -> None:
         plan = self.simulation.plan
@@ -299,14 +308,14 @@ class NodeLife:
         self.store.config_epoch = replica.config.epoch
         replica.watchers.append(self._watch)
         replica.config_watchers.append(self._configured)
-        replica.owns = self._owns
         self.replica = replica
         self.driver = Driver(replica, self, self, self, plan.timing, self.judge.alarm)
         self.driver.routes = self.routes
+        self.shards = ShardHandover(self.driver, self.store.when_durable, self, self.routes.runs)
         if not follows:
             self._build_gateway(self.store, replica)
 
-    def _build_gateway(self, store: PostgresStore, replica: Replica) -> None:
+    def _build_gateway(self, store: SharedStore, replica: Replica) -> None:
         self.gateway = Gateway(
             self.ownership,
             self.links,
@@ -320,9 +329,6 @@ class NodeLife:
         replica.rest_first = self.gateway.rest_first
         self.gateway.start()
 
-    def _owns(self, key: bytes) -> bool:
-        return self.routes.is_mine(key) or shard_of(key) in self._ending
-
     def _configured(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         assert self.store is not None
         assert self.replica is not None
@@ -335,44 +341,78 @@ class NodeLife:
             self.judge.began(self.session, key, self.replica.config.epoch)
             self.store.when_durable(partial(self.judge.reported, self.session, key, before, after))
 
-    def quiesce(self, shard: int, done: Callable[[bool], None], looks: int = QUIESCE_LOOKS) -> None:
-        """As `node.datacenter_node`: what is under way ends here."""
-        assert self.store is not None
-        is_busy = self.driver is not None and any(shard_of(key) == shard for key in self.driver.busy_keys())
-        if is_busy and looks:
-            self._ending.add(shard)
-            self.call_later(QUIESCE_MS, partial(self.quiesce, shard, done, looks - 1))
-            return
-        self._ending.discard(shard)
-        if is_busy:
-            done(False)
+    def _quiesce(self, shard: int, done: Callable[[bool], None]) -> None:
+        if self.shards is None:
+            self._quiesced(shard, done, True)
         else:
-            self.store.when_durable(partial(self._rested, shard, done))
+            self.shards.quiesce(shard, partial(self._quiesced, shard, done))
 
-    def _rested(self, shard: int, done: Callable[[bool], None]) -> None:
+    def _quiesced(self, shard: int, done: Callable[[bool], None], is_at_rest: bool) -> None:
         assert self.store is not None
-        if self.replica is not None:
-            self.replica.forget_states()
-        self.store.disown([shard])
-        done(True)
+        if is_at_rest:
+            self.store.disown([shard])
+        done(is_at_rest)
 
-    def _farewell(self, then: Action) -> None:
+    # The gateway leaves
+
+    def _farewell(self, then: Callable[[int], None]) -> None:
+        """As `server.serve`."""
+        if self.gateway is not None:
+            heir = next(iter(self.ownership.heirs()), 0)
+            self.handover.announce(heir, partial(self._announced, heir, then))
+        else:
+            self._close(partial(self._end, then, 0))
+
+    def _announced(self, heir: int, then: Callable[[int], None], is_ready: bool) -> None:
+        end = partial(self._end, then, heir if is_ready else 0)
+        self._close(partial(self.handover.let_go, end))
+
+    def _end(self, then: Callable[[int], None], heir: int) -> None:
         assert self.store is not None
-        self.store.when_durable(then)
+        self.store.when_durable(partial(then, heir))
+
+    def _make_room(self, made: Action) -> None:
+        self._close(made)
+
+    def _close(self, then: Action) -> None:
+        """Until all that clients have asked is answered."""
+        self.is_closed = True
+        if self._asked:
+            self.call_later(LOOK_MS, partial(self._close, then))
+        else:
+            then()
+
+    def _resumed(self) -> None:
+        self.is_closed = self.machine.is_leaving
+        self.gateway_links.release()
+
+    def _is_busy(self) -> bool:
+        return (self.shards is not None and self.shards.is_busy) or self.gateway_links.under_way > 0
 
     # What a client asks of this node
 
     def ask_write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        answered = self._counted(answered)
         if self.routes.is_mine(write.key):
             self.write(write, answered)
         else:
             self.routes.write(write, answered)
 
     def ask_read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        answered = self._counted(answered)
         if self.routes.is_mine(key):
             self.read(key, consistency, answered)
         else:
             self.routes.read(key, consistency, answered)
+
+    def _counted(self, answered: Callable[[T], None]) -> Callable[[T], None]:
+        self._asked += 1
+
+        def answer(outcome: T) -> None:
+            self._asked -= 1
+            answered(outcome)
+
+        return answer
 
     # What the routes serve: `datacenter.ports.ServedKeys`
 
@@ -404,16 +444,20 @@ class NodeLife:
         raise NotImplementedError("no client has a session")
 
     def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
-        assert self.replica is not None
-        self.replica.handle_all(requests, answered)
+        if self.replica is None:
+            answered([NOT_OWNED] * len(requests))
+        else:
+            self.replica.handle_all(requests, answered)
 
     def hold(self, rested: Action) -> None:
-        assert self.replica is not None
-        self.replica.hold(rested)
+        if self.replica is None:
+            rested()
+        else:
+            self.replica.hold(rested)
 
     def release(self) -> None:
-        assert self.replica is not None
-        self.replica.release()
+        if self.replica is not None:
+            self.replica.release()
 
     # Clock, dice, transport
 

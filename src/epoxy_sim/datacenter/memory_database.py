@@ -2,7 +2,8 @@
 
 A statement is one transaction, as every statement of production is. What becomes of it is decided by its caller: when
 it is run at the server, when its answer arrives, whether the connection is lost before it is run, after it, or while it
-is still on its way. Committed rows survive a restart of the server; connections do not.
+is still on its way. A crash of the server undoes the last batches that were executed and not flushed, whichever
+session's they are; everything else is durable when others see it. Connections do not survive it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +17,8 @@ from epoxy.model.shards import ALL_SHARDS
 from epoxy.ports import KeyValue, Snapshot, StoreCut
 from epoxy.store.buffer import stamp
 from epoxy.store.cut import ViewCut, at_once
-from epoxy.store.postgres.database import GroupCommit, Reached, SessionRow, ShardTable, Verdict
-from epoxy.store.postgres.row_shards import CHANGELOG_SHARD
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, SessionRow, ShardTable, Verdict
+from epoxy.store.shared.row_shards import CHANGELOG_SHARD
 from epoxy.store.versioned import MapView, VersionedMap
 
 T = TypeVar("T")
@@ -33,6 +34,18 @@ class SessionState(Struct):
     fenced: bool = False
     batch: int = 0
     sequence: int = 0
+
+
+class Undo(Struct, frozen=True):
+    """Of a batch that is executed and not flushed: what it has replaced."""
+
+    session: int
+    rows: dict[bytes, bytes | None]
+    shards: dict[bytes, int | None]
+    reached: tuple[int, int]
+    """Number and sequence of the session."""
+    replica: tuple[int, int, int, int]
+    """Sequence, position, epoch and stamped bytes."""
 
 
 class ShardState(Struct):
@@ -54,46 +67,104 @@ class DatabaseTables:
         self.shards = {shard: ShardState() for shard in ALL_SHARDS}
         self.sequence = self.position = self.config_epoch = self.stamped_bytes = 0
 
+        self.unflushed: list[Undo] = []
+        """In the order of the log."""
+
+    # The log.
+
+    def sync(self) -> None:
+        """A commit that waits for the disk: everything before it is durable."""
+        self.unflushed.clear()
+
+    @property
+    def flushed_sequence(self) -> int:
+        """Rows of the changelog up to this stamp survive a crash."""
+        return self.unflushed[0].replica[0] if self.unflushed else self.sequence
+
+    def crash(self, lost: int) -> None:
+        """The server is gone, and recovers without the last so many batches of those that are not flushed."""
+        for _ in range(min(lost, len(self.unflushed))):
+            self.undo_last()
+        self.sync()
+
+    def undo_last(self) -> None:
+        undo = self.unflushed.pop()
+        self.rows.apply(undo.rows)
+        for key, shard in undo.shards.items():
+            if shard is None:
+                self.shard_of_row.pop(key, None)
+            else:
+                self.shard_of_row[key] = shard
+        session = self.sessions[undo.session]
+        session.batch, session.sequence = undo.reached
+        self.sequence, self.position, self.config_epoch, self.stamped_bytes = undo.replica
+
     # Rows.
 
-    def commit(self, batch: GroupCommit) -> Reached:
-        """The fence, the number of the batch and the configuration are judged before anything is written."""
+    def commit(self, batch: GroupCommit) -> ExecutedBatch:
+        """The fence, the number of the batch and the configuration are judged before anything is written. Asking what
+        became of a batch is a flush."""
         session = self.sessions.get(batch.session)
         if session is None or session.fenced:
-            return Reached(verdict=Verdict.FENCED)
+            return ExecutedBatch(verdict=Verdict.FENCED)
         if batch.number <= session.batch:
-            # Applied before: the answer was lost. Stamps are those that it was given then.
-            return self._reached(session)
+            # Executed before: the answer was lost. Stamps are those that it was given then.
+            self.sync()
+            return ExecutedBatch(Verdict.DONE, session.batch, session.sequence)
         if batch.number != session.batch + 1:
-            # The database has lost batches: the session that its node knows is lost with them.
-            return Reached(verdict=Verdict.FENCED)
+            self.sync()
+            return ExecutedBatch(Verdict.LOST, session.batch)
         if self.config_epoch > batch.config_epoch:
-            return Reached(verdict=Verdict.STALE_CONFIG)
-        self._apply(batch)
+            self.sync()
+            return ExecutedBatch(Verdict.STALE_CONFIG, session.batch)
+        self._execute(batch, session)
+        return ExecutedBatch(Verdict.DONE, session.batch, session.sequence)
+
+    def _execute(self, batch: GroupCommit, session: SessionState) -> None:
+        replica = self.sequence, self.position, self.config_epoch, self.stamped_bytes
+        reached = session.batch, session.sequence
+        effects = self._effects(batch)
+        rows = {key: self.rows.values.get(key) for key in effects}
+        shards = {key: self.shard_of_row.get(key) for key in effects}
+        self._apply(batch, effects)
         session.batch, session.sequence = batch.number, self.sequence
-        return self._reached(session)
+        self.unflushed.append(Undo(session.id, rows, shards, reached, replica))
 
-    def _reached(self, session: SessionState) -> Reached:
-        return Reached(Verdict.DONE, session.sequence, self.position, self.sequence, self.stamped_bytes)
-
-    def _apply(self, batch: GroupCommit) -> None:
+    def _effects(self, batch: GroupCommit) -> dict[bytes, bytes | None]:
+        """The rows that it changes, those with stamps included."""
         effects: dict[bytes, bytes | None] = dict.fromkeys(batch.deleted)
-        for key, value, shard in batch.rows:
-            effects[key] = value
-            self.shard_of_row[key] = shard
-        for commit in batch.stamped:
-            self.sequence += 1
+        effects.update([(key, value) for key, value, _ in batch.rows])
+        for number, commit in enumerate(batch.stamped, self.sequence + 1):
             for index, (prefix, suffix, value) in enumerate(commit):
-                key = prefix + stamp(self.sequence, index) + suffix
+                key = prefix + stamp(number, index) + suffix
                 assert len(key) == len(prefix) + STAMP_BYTES + len(suffix)
                 effects[key] = value
-                self.stamped_bytes += len(key) + len(value)
+        return effects
+
+    def _apply(self, batch: GroupCommit, effects: dict[bytes, bytes | None]) -> None:
+        named = {key: shard for key, _, shard in batch.rows}
+        for key, value in effects.items():
+            if value is None:
+                self.shard_of_row.pop(key, None)
+            elif key in named:
+                self.shard_of_row[key] = named[key]
+            else:
                 self.shard_of_row[key] = CHANGELOG_SHARD
-        for key in batch.deleted:
-            self.shard_of_row.pop(key, None)
+                self.stamped_bytes += len(key) + len(value)
         self.rows.apply(effects)
+        self.sequence += len(batch.stamped)
         self.position += batch.counts
         self.config_epoch = max(self.config_epoch, batch.next_config_epoch)
+
+    def flush(self, session: int, config_epoch: int) -> Reached:
+        found = self.sessions.get(session)
+        if found is None:
+            return Reached(verdict=Verdict.FENCED)
+        self.sync()
+        if found.fenced:
+            return Reached(verdict=Verdict.FENCED)
+        verdict = Verdict.STALE_CONFIG if self.config_epoch > config_epoch else Verdict.DONE
+        return Reached(verdict, self.sequence, self.position, self.stamped_bytes, found.batch)
 
     def fence(self, session: int, config_epoch: int) -> Verdict:
         found = self.sessions.get(session)
@@ -113,12 +184,14 @@ class DatabaseTables:
     def open_session(self, url: str, version: str, lease_ms: float) -> int:
         session = max(self.sessions, default=0) + 1
         self.sessions[session] = SessionState(session, url, version, self._now_ms() + lease_ms)
+        self.sync()
         return session
 
     def renew(self, session: int, lease_ms: float) -> ShardTable:
         found = self.sessions.get(session)
         if found is not None and not found.fenced:
             found.lease_end_ms = self._now_ms() + lease_ms
+            self.sync()
         return self.table()
 
     def table(self) -> ShardTable:
@@ -147,6 +220,7 @@ class DatabaseTables:
             found = self.sessions.get(each)
             if found is not None and each != session and found.lease_end_ms < now_ms:
                 found.fenced = True
+        self.sync()
         taken = [shard for shard in shards if not self.owner(shard)]
         for shard in taken:
             self._set_owner(shard, session)
@@ -157,12 +231,14 @@ class DatabaseTables:
         if self._is_fenced(session) or (to and self._is_fenced(to)) or (row.owner, row.epoch) != (session, epoch):
             return False
         self._set_owner(shard, to)
+        self.sync()
         return True
 
     def close_session(self, session: int) -> None:
         found = self.sessions.get(session)
         if found is not None:
             found.fenced = True
+            self.sync()
 
     def _is_fenced(self, session: int) -> bool:
         found = self.sessions.get(session)
@@ -231,9 +307,13 @@ class MemoryDatabase:
         self.is_reachable = True
         self.carry = carry
 
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
-        unknown = Reached(verdict=Verdict.UNKNOWN)
+    def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
+        unknown = ExecutedBatch(verdict=Verdict.UNKNOWN)
         self.carry(Sent("commit", lambda: self.tables.commit(batch), done, lambda: done(unknown)))
+
+    def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
+        unknown = Reached(verdict=Verdict.UNKNOWN)
+        self.carry(Sent("flush", lambda: self.tables.flush(session, config_epoch), done, lambda: done(unknown)))
 
     def fence(self, session: int, config_epoch: int, done: Callable[[Verdict], None]) -> None:
         self.carry(Sent("fence", lambda: self.tables.fence(session, config_epoch), done, lambda: done(Verdict.UNKNOWN)))
@@ -262,25 +342,28 @@ class MemoryDatabase:
     def close_session(self, session: int, done: Callable[[], None]) -> None:
         self.carry(Sent("close_session", lambda: self.tables.close_session(session), lambda _: done(), done))
 
-    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        self._reach()
+    def read_rows(self, keys: Sequence[bytes], *, flush: bool) -> dict[bytes, bytes]:
+        self._reach(flush=flush)
         return self.tables.load(keys)
 
-    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
-        self._reach()
+    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool, *, flush: bool) -> Sequence[KeyValue]:
+        self._reach(flush=flush)
         return self.tables.rows.range(begin, end, limit=limit, reverse=reverse)
 
     def position(self) -> tuple[int, int]:
-        self._reach()
+        self._reach(flush=True)
         return self.tables.sequence, self.tables.position
 
     def cut(self, done: Callable[[StoreCut | None], None]) -> None:
         self.carry(Sent("cut", self._cut, done, lambda: done(None)))
 
     def _cut(self) -> StoreCut:
+        self.tables.sync()
         view: Snapshot = MapView(self.tables.rows)
         return ViewCut(view, at_once)
 
-    def _reach(self) -> None:
+    def _reach(self, *, flush: bool) -> None:
         if not self.is_reachable:
             raise StoreUnavailable("the database does not answer")
+        if flush:
+            self.tables.sync()

@@ -8,12 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from epoxy.codec.tuple import strinc
+from epoxy.datacenter.gateway_handover import GatewayHandover
+from epoxy.datacenter.ports import Answered
+from epoxy.datacenter.routes import Routes
 from epoxy.node.keys.replica import Replica
-from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
-from epoxy.store.postgres.ownership import Departure, Ownership
-from epoxy.store.postgres.pending_batch import PendingBatch
-from epoxy.store.postgres.rows import SharedRows
-from epoxy.store.postgres.store import PostgresStore
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, ShardTable, Verdict
+from epoxy.store.shared.ownership import Departure, Ownership
+from epoxy.store.shared.pending_batch import PendingBatch
+from epoxy.store.shared.row_shards import RowShards
+from epoxy.store.shared.rows import SharedRows
+from epoxy.store.shared.store import Asked, SharedStore
 from epoxy_sim.datacenter.machine import NodeLife, NodeMachine
 from epoxy_sim.datacenter.memory_database import DatabaseTables, MemoryDatabase, Sent
 from epoxy_sim.patching import Mutant, Mutants, nothing
@@ -24,42 +29,89 @@ mutant, also = MUTANTS.mutant, MUTANTS.also
 NEWEST = 1 << 60
 """An epoch above all others."""
 
-commit, fence = DatabaseTables.commit, DatabaseTables.fence
-when_durable, sent = PostgresStore.when_durable, PostgresStore._sent
+commit, fence, flush = DatabaseTables.commit, DatabaseTables.fence, DatabaseTables.flush
+take, renew = DatabaseTables.take, DatabaseTables.renew
+when_durable, sent, flushed = SharedStore.when_durable, SharedStore._sent, SharedStore._flushed
 opened, rebuild = NodeLife._opened, NodeMachine.rebuild
 gave = Ownership._gave
+rest = GatewayHandover._rest
 
 
 # Only the owner makes durable, and says what it has made durable.
 
 
 @mutant(DatabaseTables, "commit", "no-batch-fence", "a batch takes effect although its session is fenced")
-def commit_always(tables: DatabaseTables, batch: GroupCommit) -> Reached:
+def commit_always(tables: DatabaseTables, batch: GroupCommit) -> ExecutedBatch:
     session = tables.sessions[batch.session]
     was_fenced, session.fenced = session.fenced, False
-    reached = commit(tables, batch)
+    executed = commit(tables, batch)
     session.fenced = was_fenced
-    return reached
+    return executed
 
 
-@mutant(PostgresStore, "when_durable", "reads-not-fenced", "what is only read is told without a fence")
-def tell_reads(store: PostgresStore, done: Callable[[], None]) -> None:
+@mutant(SharedStore, "when_durable", "reads-not-fenced", "what is only read is told without a fence")
+def tell_reads(store: SharedStore, done: Callable[[], None]) -> None:
     if store._dead is None and not store._rows.batches:
         done()
     else:
         when_durable(store, done)
 
 
-@mutant(PostgresStore, "when_durable", "answers-before-commit", "an answer does not wait for its batch")
-def tell_at_once(store: PostgresStore, done: Callable[[], None]) -> None:
+@mutant(SharedStore, "when_durable", "answers-before-commit", "an answer does not wait for its batch")
+def tell_at_once(store: SharedStore, done: Callable[[], None]) -> None:
     done()
 
 
-@mutant(PostgresStore, "_sent", "unknown-is-done", "a batch whose connection was lost is taken for durable")
-def take_for_done(store: PostgresStore, made: GroupCommit, batch: PendingBatch, reached: Reached) -> None:
-    if reached.verdict is Verdict.UNKNOWN:
-        reached = Reached(Verdict.DONE, store.newest_stamp(), store.position())
-    sent(store, made, batch, reached)
+@mutant(MemoryDatabase, "flush", "unknown-is-done", "a flush whose connection was lost is taken for done")
+def take_for_done(database: MemoryDatabase, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
+    def lost() -> None:
+        done(Reached(Verdict.DONE, number=NEWEST))
+
+    database.carry(Sent("flush", lambda: database.tables.flush(session, config_epoch), done, lost))
+
+
+# Executed is not durable.
+
+
+@mutant(SharedStore, "_sent", "settled-at-execute", "a batch that is executed is taken for durable, without a flush")
+def settle_at_once(store: SharedStore, batch: PendingBatch, executed: ExecutedBatch) -> None:
+    sent(store, batch, executed)
+    if store._rows.batches and store._rows.batches[0].is_executed:
+        reached = Reached(Verdict.DONE, store.newest_stamp(), store.position(), store.stamped_bytes(), NEWEST)
+        was_flushing = store._flushing
+        flushed(store, reached, [], is_whole=True)
+        store._flushing = store._flushing or was_flushing
+
+
+@mutant(SharedStore, "_flushed", "earlier-flush-counts", "a flush counts for batches that were executed after it began")
+def settle_all(store: SharedStore, reached: Reached, asked: list[Asked], *, is_whole: bool) -> None:
+    flushed(store, replace(reached, number=NEWEST), asked, is_whole=is_whole)
+
+
+mutant(SharedStore, "_lose_after", "lost-batches-left", "batches that a crash has undone are not executed again")(
+    nothing
+)
+
+
+@mutant(RowShards, "changelog_after", "changelog-unflushed", "readers of the changelog are shown what is not durable")
+def changelog_end(layout: RowShards, commit: int) -> bytes:
+    return strinc(layout._changelog)
+
+
+@mutant(DatabaseTables, "take", "take-unflushed", "leases and take-overs do not wait for the disk")
+def take_unflushed(tables: DatabaseTables, session: int, shards: Sequence[int], dead: Sequence[int]) -> Sequence[int]:
+    unflushed = list(tables.unflushed)
+    taken = take(tables, session, shards, dead)
+    tables.unflushed = unflushed
+    return taken
+
+
+@also("take-unflushed", DatabaseTables, "renew")
+def renew_unflushed(tables: DatabaseTables, session: int, lease_ms: float) -> ShardTable:
+    unflushed = list(tables.unflushed)
+    table = renew(tables, session, lease_ms)
+    tables.unflushed = unflushed
+    return table
 
 
 # Memory ends with the session.
@@ -89,24 +141,24 @@ def open_with_rows(life: NodeLife) -> None:
 
 
 @mutant(MemoryDatabase, "commit", "two-sequences", "stamps are drawn before the transaction that writes them")
-def draw_first(database: MemoryDatabase, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+def draw_first(database: MemoryDatabase, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
     tables: Any = database.tables
     drawn: dict[tuple[int, int], int] = tables.__dict__.setdefault("drawn", {})
     if (batch.session, batch.number) not in drawn:
         drawn[batch.session, batch.number] = tables.sequence
         tables.sequence += len(batch.stamped)
 
-    def commit_as_drawn() -> Reached:
+    def commit_as_drawn() -> ExecutedBatch:
         newest, tables.sequence = tables.sequence, drawn[batch.session, batch.number]
-        reached: Reached = tables.commit(batch)
+        executed: ExecutedBatch = tables.commit(batch)
         tables.sequence = max(newest, tables.sequence)
-        return reached
+        return executed
 
-    database.carry(Sent("commit", commit_as_drawn, done, lambda: done(Reached(Verdict.UNKNOWN))))
+    database.carry(Sent("commit", commit_as_drawn, done, lambda: done(ExecutedBatch(Verdict.UNKNOWN))))
 
 
 @mutant(DatabaseTables, "commit", "batch-without-number", "a batch that is sent again is applied again")
-def commit_again(tables: DatabaseTables, batch: GroupCommit) -> Reached:
+def commit_again(tables: DatabaseTables, batch: GroupCommit) -> ExecutedBatch:
     session = tables.sessions.get(batch.session)
     if session is not None and not session.fenced:
         session.batch = batch.number - 1
@@ -168,14 +220,37 @@ mutant(Replica, "retire", "replaced-and-active", "flows of a node that became th
 )
 
 
+# The gateway leaves.
+
+
+@mutant(
+    GatewayHandover, "pause_others", "ends-before-others-rest", "a gateway ends with requests of other nodes under way"
+)
+def pause_none(handover: GatewayHandover, then: Callable[[], None]) -> None:
+    then()
+
+
+@mutant(GatewayHandover, "_rest", "rests-at-once", "a node says that it rests while requests are under way")
+def rest_at_once(handover: GatewayHandover, answered: Answered, deadline_ms: float) -> None:
+    rest(handover, answered, 0.0)
+
+
+mutant(Routes, "pause", "begins-more", "a node that rests goes on with new requests")(nothing)
+
+
 # Configurations.
 
 
 @mutant(DatabaseTables, "commit", "no-config-fence", "what was voted under an old configuration becomes durable")
-def commit_any_epoch(tables: DatabaseTables, batch: GroupCommit) -> Reached:
+def commit_any_epoch(tables: DatabaseTables, batch: GroupCommit) -> ExecutedBatch:
     return commit(tables, replace(batch, config_epoch=NEWEST))
 
 
 @also("no-config-fence", DatabaseTables, "fence")
 def fence_any_epoch(tables: DatabaseTables, session: int, config_epoch: int) -> Verdict:
     return fence(tables, session, NEWEST)
+
+
+@also("no-config-fence", DatabaseTables, "flush")
+def flush_any_epoch(tables: DatabaseTables, session: int, config_epoch: int) -> Reached:
+    return flush(tables, session, NEWEST)

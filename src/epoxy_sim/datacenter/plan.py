@@ -32,7 +32,7 @@ class NodeFaultKind(enum.Enum):
     CUT = "cut"
     """Its connections to the database are lost, and cannot be made."""
     DATABASE_DOWN = "database-down"
-    """The server ends and starts again: committed rows survive, connections do not."""
+    """The server crashes and starts again: what was flushed survives, connections do not."""
     JOIN = "join"
     """A node that was not there yet starts."""
     CONFIG = "config"
@@ -76,6 +76,8 @@ class DatacenterPlan(Struct, frozen=True, kw_only=True):
     clients: tuple[tuple[DatacenterStep, ...], ...]
     faults: tuple[NodeFault, ...]
     faults_end_us: int
+    restarts_only: bool = False
+    """Nodes are told to stop one after the other, and no fault is planned: no request may fail."""
 
     @property
     def size(self) -> int:

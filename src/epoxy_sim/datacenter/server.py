@@ -13,29 +13,51 @@ LATE_US = 3_000_000
 
 SLOW = 100
 
+DOOM_US = 1_000_000
+"""How long a crash waits for a batch to be executed."""
+
 
 class DatabaseServer:
-    """One server. A restart takes down all connections, and what is under way on them."""
+    """One server. A crash takes down all connections, what is under way on them, and batches that were not flushed."""
 
     def __init__(self, world: World, plan: DatacenterPlan) -> None:
         self.world = world
         self.weather = plan.weather
         self.tables = JudgedTables(lambda: world.now_us / 1000)
         self.statements = 0
+        self.lost = 0
+        """Batches that crashes have undone."""
         self.is_up = True
+        self._doomed_us: int | None = None
+        """How long the crash lasts that is about to come."""
         self._starts = 0
         self._fastest_us = max(1, plan.statement_us // 4)
         self._slowest_us = plan.statement_us
         self._dice = Random(f"database/{plan.seed}")
 
-    def down(self) -> None:
-        self.is_up = False
+    def down(self, lasts_us: int) -> None:
+        """A crash, if possible while a batch is executed and not flushed: such a moment is short, and comes soon."""
+        self._doomed_us = lasts_us
+        self.world.after(DOOM_US, self._crash)
+
+    def _crash(self) -> None:
+        """Of what is not flushed some may have come to the disk, and the rest is lost."""
+        if self._doomed_us is None:
+            return
+        self.world.after(self._doomed_us, self.up)
+        self._doomed_us, self.is_up = None, False
         self._starts += 1
+        unflushed = len(self.tables.unflushed)
+        lost = self._dice.randrange((unflushed + 1) // 2, unflushed + 1)
+        self.world.note(f"the database crashes, and loses {lost} of {unflushed} batches")
+        self.lost += lost
+        self.tables.crash(lost)
 
     def up(self) -> None:
         self.is_up = True
 
     def calm(self) -> None:
+        self._doomed_us = None
         self.up()
         self.weather = DatabaseWeather()
 
@@ -62,6 +84,8 @@ class DatabaseServer:
                 way.run(statement.lose)
                 return
             statement.run()
+            if self._doomed_us is not None and self.tables.unflushed:
+                self.world.after(dice.randrange(self._slowest_us), self._crash)
             self.world.after(back_us, come_back)
 
         def come_back() -> None:
@@ -85,9 +109,9 @@ class ReachedDatabase(MemoryDatabase):
         super().__init__(server.tables, lambda statement: server.carry(way, statement))
         self._way = way
 
-    def _reach(self) -> None:
+    def _reach(self, *, flush: bool) -> None:
         self.is_reachable = self._way.is_open
-        super()._reach()
+        super()._reach(flush=flush)
 
 
 class DatabaseWay:

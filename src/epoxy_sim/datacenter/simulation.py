@@ -82,10 +82,11 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         self.network.after_a_while(partial(to.run, action), INSIDE_US)
 
     def asked(self, place: int) -> Asked | None:
-        """The process that a client asks: None while it is down."""
+        """The process that a client asks: None while it is down, or closed to clients."""
         if place > self.plan.nodes:
             return self.others[2 + (place - self.plan.nodes - 1) % len(self.others)] if self.others else None
-        return self.machines[place - 1].life
+        life = self.machines[place - 1].life
+        return life if life is None or not life.is_closed else None
 
     def name_of(self, asked: Asked) -> str:
         return asked.name if isinstance(asked, OtherDatacenter) else asked.machine.name
@@ -104,6 +105,8 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         self._must(lambda: all(client.done for client in self.clients), "clients have no answer")
         self._must(self._is_spread, "shards are not spread evenly")
         self._must(self._has_config, "nodes do not learn the configuration")
+        if self.plan.restarts_only:
+            self._judge_restarts()
         self._last_look()
 
     def _strike(self, fault: NodeFault) -> None:
@@ -127,7 +130,7 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
             case NodeFaultKind.CUT:
                 return partial(machine.cut, True), partial(machine.cut, False)
             case NodeFaultKind.DATABASE_DOWN:
-                return self.server.down, self.server.up
+                return partial(self.server.down, fault.lasts_us), nothing
             case NodeFaultKind.JOIN:
                 return machine.start, nothing
             case NodeFaultKind.CONFIG:
@@ -166,7 +169,11 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
         self._tell_config()
 
     def _follow(self) -> None:
-        self.judge.follow()
+        """A reader of the changelog asks the gateway."""
+        gateway = self.gateway
+        if gateway is not None and gateway.store is not None:
+            store = gateway.store
+            gateway.run(lambda: self.judge.follow(store.durable()))
         self.world.after(FOLLOW_US, self._follow)
 
     def _is_spread(self) -> bool:
@@ -198,6 +205,15 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
                 told = say(failed[0]) if failed else "nothing"
                 raise Violation("liveness", f"calm, and yet a last look at place {place} was told {told}")
 
+    def _judge_restarts(self) -> None:
+        """Nodes were restarted, one after the other, and nothing else was wrong: no client was told that something
+        failed, and none heard nothing."""
+        for client in self.clients:
+            failed = [outcome for outcome in client.outcomes if not is_definite(outcome)]
+            if client.unanswered or failed:
+                told = say(failed[0]) if failed else "nothing"
+                raise Violation("restarts", f"nodes were restarted in order, and {client.name} was told {told}")
+
     def _must(self, finished: Callable[[], bool], complaint: str) -> None:
         deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
         if not self.world.run_until(lambda: self.calm and finished(), deadline_us):
@@ -226,6 +242,7 @@ class DatacenterSimulation(Simulation[DatacenterPlan]):
             "fenced": sum(machine.fenced for machine in self.machines),
             "shards moved": sum(shard.epoch for shard in tables.shards.values()),
             "statements": self.server.statements,
+            "batches lost": self.server.lost,
         }
         return {
             "operations": len(self.recorder.operations),

@@ -76,7 +76,7 @@ class RottingStore:
         self.unwritten = set(rotten)
         self.on_rot: Callable[[bytes], None] = lambda _: None
         self.load, self.is_near, self.loads_ahead = store.load, store.is_near, store.loads_ahead
-        self.when_durable = store.when_durable
+        self.when_durable, self.catch_up = store.when_durable, store.catch_up
         self.newest_stamp = store.newest_stamp
         self.position = store.position
         self.stamped_bytes = store.stamped_bytes

@@ -35,7 +35,7 @@ from epoxy.api.http.routes_world import WorldRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
 from epoxy.model.address import Address
-from epoxy.model.api import ReplicaView
+from epoxy.model.api import ReplicaView, SessionReport
 from epoxy.model.api_world import World
 from epoxy.model.cluster import first_epoch
 from epoxy.model.members import NO_STAMP
@@ -43,6 +43,7 @@ from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.versions import PeerVersions, WireVersions
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
@@ -59,6 +60,7 @@ from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.runtime.admission import Caller
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.server.actors import ActorSystem
+from epoxy.store.embedded.syncs import SyncTimes
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.http import exchange as transport
 from epoxy.transport.http.connections import Connections
@@ -143,6 +145,13 @@ class FakeSessions:
         answered(self.outcome)
 
 
+class FakeQuorum:
+    is_lost = False
+
+    def look(self) -> bool:
+        return self.is_lost
+
+
 class FakeNode:
     """Answers every write with `outcome`, every read with `reading`, and keeps what it was asked."""
 
@@ -152,7 +161,13 @@ class FakeNode:
         self.ready = True
         self.lifecycle = Lifecycle(state=LifecycleState.ACTIVE)
         self.txn_waits = ""
+        self.quorum = FakeQuorum()
+        self.session = 0
+        self.sessions_of_datacenter: Callable[[], list[SessionReport]] = list
+        self.syncs: SyncTimes | None = SyncTimes()
         self.members_admin: MembersAdmin | None = None
+        self.versions = PeerVersions(1, WireVersions(oldest=5, newest=5, release="0.2.0"))
+        self.versions.heard(2, WireVersions(oldest=5, newest=6, release="0.3.0"))
         self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
         self.outcome: Outcome | None = None
         self.reading: ReadAnswer | None = None

@@ -15,13 +15,14 @@ from epoxy.api.http.routes import Route, signed_route
 from epoxy.datacenter import link_ends
 from epoxy.datacenter.links import NodeLinks
 from epoxy.model.access import SATISFYING, Access, AccessRole
+from epoxy.model.versions import OLDEST_WIRE
 from epoxy.node.access.guesses import Guesses
 from epoxy.runtime.clock import SystemDice
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, NODES_PATH, PROBE_PATH, STREAM_PATH
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
-from epoxy.transport.peers.frames import PROTOCOL
 from epoxy.transport.peers.member_rpc import MemberRpcEndpoint
+from epoxy.transport.peers.negotiation import PROTOCOL
 from epoxy.transport.peers.probe import ProbeEndpoint
 from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint
@@ -102,7 +103,7 @@ class Matrix:
     def status(self, method: str, path: str, token: int) -> int:
         shown = {"authorization": bearer(token)} if token else {}
         if path == STREAM_PATH.decode():
-            shown["upgrade"] = PROTOCOL.decode()
+            shown["upgrade"] = f"{PROTOCOL.decode()}{OLDEST_WIRE}"
         if path == NODES_PATH.decode():
             shown["upgrade"] = link_ends.PROTOCOL.decode()
         body = b"{}" if method == "POST" else None

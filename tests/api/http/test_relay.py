@@ -135,7 +135,7 @@ def test_one_that_does_not_prove_itself_is_asked_nothing() -> None:
             signed = Authenticator(Verifier(OWNER, SECRET), OpenGate(1)).authenticate(exchange)
             assert signed is not None
             session = forger.open_session(signed)
-            said = b"%b,%b,%b" % (session.nonce.hex().encode(), session.greeting_text, b"00" * 32)
+            said = b"%b,%b,%b" % (session.nonce.hex().encode(), session.said, b"00" * 32)
             exchange.upgrade(relay.RelayServer(None, session, forger, sessions.append), ((b"epoxy-session", said),))  # type: ignore[arg-type]
 
         for handler in (pretend, lambda exchange: exchange.respond(200, b"{}")):

@@ -24,7 +24,8 @@ def test_members(fake: FakeApi) -> None:
         "previous": None,
         "wanted": [1, 2, 3],
         "replicas": [
-            {"id": i, "status": "active", "url": "", "identity": 0, "datacenter": f"dc-{i}"} for i in (1, 2, 3)
+            {"id": i, "status": "active", "url": "", "identity": 0, "datacenter": f"dc-{i}", **version}
+            for i, version in ((1, {"version": "0.2.0"}), (2, {"version": "0.3.0"}), (3, {}))
         ],
     }
 

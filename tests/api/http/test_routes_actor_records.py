@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from epoxy import AsyncClient, Client
 from epoxy.api.http.routes_actors import MAX_RING_PLACES, places_of
-from epoxy.cli.diagnosis_actors import take_over
+from epoxy.cli.diagnosis_actors import take_over, workers
 from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Worker
@@ -184,6 +184,8 @@ def test_actors_whose_home_is_gone_are_named_and_the_command_of_the_doctor_bring
             with Client(here.url) as client:
                 told = await asyncio.to_thread(client.actors.homeless)
                 assert (told.count, [actor.datacenter for actor in told.actors]) == (1, ["dc-2"])
+                page = await asyncio.to_thread(client.actors.pools)
+                assert [finding.code for finding in workers(page, [])] == ["no-workers"], "the lease of dc-2 is over"
                 command = take_over(told.actors[0])
                 assert command == "epoxy actor get room lobby"
                 typed = [*command.split()[1:], "--url", here.url, "--json"]

@@ -78,6 +78,74 @@ def test_after_the_last_call_a_connection_closes_behind_the_answers_to_what_it_s
     run(story)
 
 
+def test_a_pipeline_that_has_arrived_is_answered_to_its_end_when_the_door_closes() -> None:
+    """Commands that share a key wait for each other; those that have not begun then are refused, and not dropped."""
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            for value in (1, 2, 3):
+                client.send(f"SET k {value}")
+            await until(lambda: len(at.node.writes) == 1)
+            at.door.last_call()
+            at.door.close()
+            at.node.writes[0][1](committed(b"1"))
+            await until(lambda: len(at.node.writes) == 2)
+            at.node.writes[1][1](Refused(reason="the node is stopping"))
+            await until(lambda: len(at.node.writes) == 3)
+            at.node.writes[2][1](Refused(reason="the node is stopping"))
+            refusal = b"-BUSY nothing was written to 'k': the node is stopping\r\n"
+            assert await client.rest() == b"+OK\r\n" + 2 * refusal
+
+    run(story)
+
+
+def test_after_the_last_call_the_rest_of_a_pipeline_in_several_segments_is_answered() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            await client.says("PING", b"+PONG\r\n")
+            at.door.last_call()
+            client.raw(b"PING\r\n*3\r\n$3\r\nSET\r\n$1\r")
+            await client.expect(b"+PONG\r\n")
+            client.raw(b"\nk\r\n$1\r\nv\r\n")
+            await until(lambda: len(at.node.writes) == 1)
+            at.node.writes[0][1](Refused(reason="the node is stopping"))
+            assert await client.rest() == b"-BUSY nothing was written to 'k': the node is stopping\r\n"
+
+    run(story)
+
+
+def test_after_the_last_call_a_pipeline_is_answered_that_is_sent_command_by_command() -> None:
+    """As redis-py sends a long one: in pieces of 6,000 bytes, each of them whole commands."""
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            await client.says("PING", b"+PONG\r\n")
+            at.door.last_call()
+            for _ in range(3):
+                client.send("PING", "PING")
+                await client.expect(2 * b"+PONG\r\n")
+            assert await client.rest() == b""
+
+    run(story)
+
+
+def test_a_client_that_never_sends_the_rest_of_a_command_does_not_hold_a_node_that_stops() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.raw(b"PING\r\n*3\r\n$3\r\nSET\r\n")
+            await client.expect(b"+PONG\r\n")
+            at.door.last_call()
+            at.door.close()
+            assert await client.rest() == b""
+            await until(lambda: not at.door.connections)
+
+    run(story)
+
+
 def test_the_last_reply_of_a_node_that_stops_leaves_in_one_piece_with_the_end() -> None:
     """A client that has the reply and not yet the end sends its next command, and never learns what became of it."""
 

@@ -259,6 +259,21 @@ def test_what_others_published_counts_too_also_after_a_restart() -> None:
     assert again.quotas.usage("ci") == 1068
 
 
+def test_a_node_that_does_not_learn_of_others_looks_at_what_they_published() -> None:
+    desk, client = Counting(), limited(size=1000)
+    desk.access.table = AccessTable(grants=(Grant(name="ci", roles=(AccessRole.WRITER,), stored_bytes=1000),))
+    desk.node.replica.commit_watchers.remove(desk.quotas._committed)
+    desk.told(B, counts(ci=900))
+    assert desk.quotas.refusal(client, 200) is None
+    desk.quotas.follow()
+    assert "900 of 1000" in (desk.quotas.refusal(client, 200) or "")
+    desk.told(B, counts(ci=100), version=2)
+    desk.node.clock.advance(PUBLISH_MS)
+    assert desk.quotas.refusal(client, 200) is None
+    desk.quotas.stop()
+    assert desk.node.clock.pending == []
+
+
 def test_a_restart_loses_what_was_not_published() -> None:
     desk, client = Counting(), limited(size=1000)
     desk.write(client, b"x" * 10)

@@ -360,6 +360,21 @@ def test_a_write_that_may_be_decided_for_all_this_replica_knows_is_declined() ->
     assert node.transport.sent == []
 
 
+def test_a_node_that_stops_takes_over_no_more_and_goes_on_with_what_it_has() -> None:
+    node = Node()
+    node.handle_now(brought(node, add(3)))
+    node.driver.is_leaving = True
+    assert not node.driver.is_idle
+    declined = node.handle_now(brought(node, add(4), number=2))
+    assert isinstance(declined, CarryOk)
+    assert len(declined.declined) == 1
+    turn(node)
+    node.transport.take()[C].answer(AcceptOk())
+    node.disk.sync()
+    turn(node, LONGEST_STEP_MS)
+    assert node.driver.is_idle
+
+
 def test_a_write_that_is_decided_already_is_answered_and_not_folded() -> None:
     node = Node()
     node.handle_now(commit(prop(b"3", 6, by=B, nonce=90, mutable=True)))

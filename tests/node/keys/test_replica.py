@@ -411,7 +411,7 @@ def test_replicas_of_one_store_do_not_share_rows() -> None:
     assert told == [ReadOk(committed=None, vote=None)]
 
 
-class SharedStore(MemoryStore):
+class FarStore(MemoryStore):
     """As a store that nodes share: rules run for owned keys alone."""
 
     loads_ahead = True
@@ -421,7 +421,7 @@ class SharedStore(MemoryStore):
 def test_a_retired_replica_runs_no_rule_any_more() -> None:
     """The node became the gateway, and is made anew over the same store: flows of the old one must not write what they
     have cached."""
-    replica = Replica(A, SharedStore(), config_of(), pytest.fail)
+    replica = Replica(A, FarStore(), config_of(), pytest.fail)
     replies: list[object] = []
     replica.handle([accept(VALUE, Ballot(1, B))], replies.append)
     replica.retire()

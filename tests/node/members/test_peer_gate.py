@@ -8,7 +8,15 @@ from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sightin
 from epoxy.model.members import StatusRead, UnsettledRead
 from epoxy.model.messages import Failed, Inspect, Reply, UpdateConfig
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.peer_gate import ALIVE_MS, LATELY_MS, OBJECTION_MS, REMEMBER_MS, GatedTransport, PeerGate
+from epoxy.node.members.peer_gate import (
+    ALIVE_MS,
+    LATELY_MS,
+    OBJECTION_MS,
+    PASSING_MS,
+    REMEMBER_MS,
+    GatedTransport,
+    PeerGate,
+)
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import Disk, HandClock, HandTransport
@@ -35,6 +43,8 @@ class Gate:
         space = MemberSpace(replica.keyspace, ME)
         self.gate = PeerGate(replica, self.store, space, self.clock, FixedDice(), strict=strict)
         self.gate.alarm = self.alarms.append
+        self.notices: list[str] = []
+        self.gate.notice = self.notices.append
 
     def restarted(self) -> "Gate":
         return Gate(MemoryStore(contents=self.store.survivors()))
@@ -341,3 +351,61 @@ def test_before_it_votes_only_configurations_pass() -> None:
     assert len(transport.sent) == 2
     assert here.gate.serves((inspect,))
     assert here.gate.answers(UnsettledRead(epoch=1, after=None))
+
+
+# Several nodes of a datacenter
+
+
+def of_nodes(urls: str) -> ClusterConfig:
+    """The other one has these addresses."""
+    return replace(FIRST, replicas=tuple(ReplicaInfo(id=i, url=urls if i == OTHER else "") for i in (ME, OTHER, THIRD)))
+
+
+SEVERAL = of_nodes("http://a,http://b")
+
+
+def test_a_process_that_was_superseded_wakes_no_operator_unless_it_goes_on() -> None:
+    here = Gate(config=SEVERAL)
+    assert here.meet(start(5, 50)) is None
+    assert here.meet(start(6, 60, base=110)) is None, "another node has taken over"
+    for _ in range(3):
+        assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY, "paused until then, and late"
+        here.clock.advance(PASSING_MS / 4)
+    assert here.alarms == []
+    assert here.notices == [
+        "another process of replica 2 has taken over: one that was superseded is not heard any more"
+    ]
+    assert here.gate.refused_lately(OTHER) == ""
+    here.clock.advance(PASSING_MS)
+    for _ in range(2):
+        assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY
+    assert len(here.alarms) == 1
+    assert here.gate.refused_lately(OTHER) == "old_copy"
+
+
+def test_a_member_with_one_node_has_no_process_that_supersedes_another() -> None:
+    here = Gate(config=of_nodes("http://a"))
+    assert here.meet(start(5, 50)) is None
+    assert here.meet(start(6, 60, base=110)) is None
+    assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY
+    assert (len(here.alarms), here.notices) == (1, [])
+
+
+def test_a_copy_with_a_start_of_its_own_is_told_at_once() -> None:
+    here = Gate(config=SEVERAL)
+    for counter in (5, 6, 7):
+        assert here.meet(start(counter, 10 * counter, base=110 + counter)) is None
+    assert here.meet(start(6, 66)) is MismatchCode.OLD_COPY
+    assert (len(here.alarms), here.notices) == (1, [])
+
+
+@pytest.mark.parametrize("urls", ["http://a,http://b", "http://a"])
+def test_a_node_that_takes_over_while_the_one_before_is_connected(urls: str) -> None:
+    here = Gate(config=of_nodes(urls))
+    assert here.meet(start(5, 50)) is None
+    here.gate.connected(OTHER, 50)
+    assert here.meet(start(6, 60, base=110)) is MismatchCode.STILL_RUNNING
+    is_of_several = "," in urls
+    assert (len(here.notices), len(here.alarms)) == ((1, 0) if is_of_several else (0, 1))
+    here.clock.advance(ALIVE_MS)
+    assert here.meet(start(6, 60, base=110)) is None

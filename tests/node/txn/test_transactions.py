@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.marks import OWNED, is_owned, mark_of
 from epoxy.model.records import Expiry, Proposal
 from epoxy.model.transactions import (
@@ -79,10 +80,13 @@ class FakeDriver:
         self.claimed: list[bytes] = []
         self.silent = False
         self.fails = False
+        self.unread: Exception | None = None
         self.too_long: set[bytes] = set()
 
     def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
         assert not use_cache
+        if self.unread is not None:
+            raise self.unread
         found = self.here.get(key)
         return ReadResult(committed=found, source=Source.LOCAL) if found is not None else None
 
@@ -201,6 +205,18 @@ def test_one_whose_engines_are_not_known_in_time_is_refused_for_certain() -> Non
     (outcome,) = door.told
     assert isinstance(outcome, TxnRefused)
     assert door.engine.taken == []
+
+
+@pytest.mark.parametrize("unread", [RottenRow(b"row"), StoreUnavailable("the database is away")])
+def test_one_whose_rows_cannot_be_read_here_has_one_outcome_and_leaves_nothing(unread: Exception) -> None:
+    door = Door()
+    door.driver.unread, door.driver.fails = unread, True
+    door.run(b"k")
+    door.clock.advance(TIMEOUT_MS)
+    assert ([type(outcome) for outcome in door.told], door.pending.count) == ([TxnRefused], 0)
+    door.driver.fails = False
+    door.run(b"k")
+    assert (door.driver.claimed, len(door.engine.taken)) == ([b"k", b"k"], 1)
 
 
 @pytest.mark.parametrize(("withdrawable", "expected"), [(True, NOT_BEGUN), (False, LATE)])

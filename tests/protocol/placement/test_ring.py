@@ -30,8 +30,8 @@ def test_a_hash_that_puts_envoys_elsewhere_is_refused_at_start(monkeypatch: pyte
 
 
 def test_the_installed_hash_is_the_one_the_package_demands() -> None:
-    demanded = [each for each in requires("epoxy") or [] if each.startswith("xxhash")]
-    assert demanded == [f"xxhash=={xxhash.VERSION}"]
+    demanded = [each for each in requires("epoxydb") or [] if each.startswith("xxhash")]
+    assert demanded == [f'xxhash=={xxhash.VERSION}; extra == "server"']
 
 
 def test_positions_are_those_of_their_seeds_and_differ() -> None:

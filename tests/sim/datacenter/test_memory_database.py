@@ -1,12 +1,14 @@
 """The database in memory: what its statements do, and what becomes of them on their way."""
 
+from collections.abc import Callable
+
 import pytest
 
 from epoxy.model.errors import StoreUnavailable
 from epoxy.model.shards import ALL_SHARDS
 from epoxy.ports import StoreCut
 from epoxy.store.buffer import stamp
-from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, Verdict
 from epoxy_sim.datacenter.memory_database import DatabaseTables, MemoryDatabase, Statement
 from tests.store.conformance import raised, rows
 
@@ -50,31 +52,75 @@ def batch(session: int, number: int, value: bytes = b"v", config_epoch: int = 0)
 def test_a_batch_is_applied_once(tables: DatabaseTables) -> None:
     me = opened(tables)
     tables.rows.apply({b"gone": b"1"})
-    reached = tables.commit(batch(me, 1))
-    assert reached == Reached(Verdict.DONE, 2, 1, newest_stamp=2, stamped_bytes=STAMPED)
+    assert tables.commit(batch(me, 1)) == ExecutedBatch(Verdict.DONE, 1, 2)
+    assert tables.flush(me, 0) == Reached(Verdict.DONE, 2, 1, STAMPED, 1)
     keys = [b"k", b"l", b"log/" + stamp(1, 0), b"log/" + stamp(1, 1) + b"/x", b"log/" + stamp(2, 0)]
     assert [key for key, _ in rows(tables.rows)] == keys
     assert tables.load_shard(5) == {b"k": b"v"}
     assert len(tables.load_shard(-1)) == 3
     other = opened(tables)
-    assert tables.commit(batch(other, 1, b"w")) == Reached(
-        Verdict.DONE, 4, 2, newest_stamp=4, stamped_bytes=2 * STAMPED
-    )
-    again = tables.commit(batch(me, 1))
-    assert again == Reached(Verdict.DONE, 2, 2, newest_stamp=4, stamped_bytes=2 * STAMPED), "its own stamps"
+    assert tables.commit(batch(other, 1, b"w")) == ExecutedBatch(Verdict.DONE, 1, 4)
+    assert tables.commit(batch(me, 1)) == ExecutedBatch(Verdict.DONE, 1, 2), "its own stamps"
+    assert tables.flush(me, 0) == Reached(Verdict.DONE, 4, 2, 2 * STAMPED, 1), "those of all"
     assert (tables.rows.get(b"k"), tables.sequence) == (b"w", 4)
 
 
-def test_a_session_whose_batches_are_lost_is_fenced(tables: DatabaseTables) -> None:
+def test_a_crash_undoes_the_last_batches_that_were_not_flushed(tables: DatabaseTables) -> None:
+    first, second = opened(tables), opened(tables)
+    tables.rows.apply({b"gone": b"1"})
+    tables.commit(batch(first, 1, b"1"))
+    tables.flush(first, 0)
+    before = rows(tables.rows), dict(tables.shard_of_row), tables.flush(first, 0)
+    tables.commit(batch(second, 1, b"2"))
+    kept = rows(tables.rows), dict(tables.shard_of_row)
+    tables.commit(GroupCommit(first, 2, 0, [(b"m", b"3", 7)], [b"k"], [[(b"log/", b"", b"3")]], next_config_epoch=4))
+    tables.commit(batch(first, 3, b"4", config_epoch=4))
+    assert tables.flushed_sequence == 2
+    tables.crash(2)
+    assert (rows(tables.rows), tables.shard_of_row, tables.config_epoch) == (*kept, 0)
+    assert (tables.flush(first, 0).number, tables.flush(second, 0).number) == (1, 1)
+    assert tables.commit(batch(first, 3)) == ExecutedBatch(Verdict.LOST, 1)
+    assert (rows(tables.rows), tables.flushed_sequence) == (kept[0], 4)
+    tables.crash(9)
+    assert rows(tables.rows) == kept[0] != before[0], "what was flushed is durable"
+
+
+@pytest.mark.parametrize("use", ["flush", "open_session", "renew", "take", "give", "close_session", "cut", "read"])
+def test_what_others_wait_for_makes_everything_before_it_durable(tables: DatabaseTables, use: str) -> None:
     me = opened(tables)
-    assert tables.commit(batch(me, 2)).verdict is Verdict.FENCED
+    tables.take(me, (1,), ())
+    line = Line(tables)
+    tables.commit(batch(me, 1))
+    uses: dict[str, Callable[[], object]] = {
+        "flush": lambda: tables.flush(me, 0),
+        "open_session": lambda: opened(tables),
+        "renew": lambda: tables.renew(me, LEASE_MS),
+        "take": lambda: tables.take(me, (2,), ()),
+        "give": lambda: tables.give(me, 1, 1, 0),
+        "close_session": lambda: tables.close_session(me),
+        "cut": line.database._cut,
+        "read": lambda: line.database.read_rows([b"k"], flush=True),
+    }
+    tables.load([b"k"])
+    tables.fence(me, 0)
+    line.database.read_rows([b"k"], flush=False)
+    assert tables.unflushed
+    uses[use]()
+    tables.crash(9)
+    assert tables.rows.get(b"k") == b"v"
+
+
+def test_a_batch_after_one_that_is_not_there_writes_nothing(tables: DatabaseTables) -> None:
+    me = opened(tables)
+    assert tables.commit(batch(me, 2)) == ExecutedBatch(Verdict.LOST, 0)
     assert rows(tables.rows) == []
 
 
 def test_a_batch_that_only_remembers_does_not_raise_the_position(tables: DatabaseTables) -> None:
     me = opened(tables)
     remembered = GroupCommit(session=me, number=1, config_epoch=0, rows=[(b"k", b"v", 0)], counts=False)
-    assert tables.commit(remembered).position == 0
+    tables.commit(remembered)
+    assert tables.flush(me, 0).position == 0
 
 
 def test_a_deleted_row_has_no_shard(tables: DatabaseTables) -> None:
@@ -168,14 +214,14 @@ def test_nothing_happens_before_a_statement_is_run_and_answered(tables: Database
     line.sent[0].run()
     assert (tables.sequence, line.heard) == (2, [])
     line.sent[0].answer()
-    assert line.heard == [Reached(Verdict.DONE, 2, 1, newest_stamp=2, stamped_bytes=STAMPED)]
+    assert line.heard == [ExecutedBatch(Verdict.DONE, 1, 2)]
 
 
 def test_a_lost_statement_may_still_be_run(tables: DatabaseTables) -> None:
     line, me = Line(tables), opened(tables)
     line.database.commit(batch(me, 1), line.heard.append)
     line.sent[0].lose()
-    assert line.heard == [Reached(verdict=Verdict.UNKNOWN)]
+    assert line.heard == [ExecutedBatch(verdict=Verdict.UNKNOWN)]
     line.sent[0].run()
     assert (tables.sequence, len(line.heard)) == (2, 1)
 
@@ -184,6 +230,7 @@ def test_every_statement_says_that_it_was_lost(tables: DatabaseTables) -> None:
     line, me = Line(tables), opened(tables)
     database, heard = line.database, line.heard
     database.fence(me, 0, heard.append)
+    database.flush(me, 0, heard.append)
     database.load([b"k"], heard.append)
     database.load_shard(0, heard.append)
     database.open_session("http://node", "1", LEASE_MS, heard.append)
@@ -194,19 +241,20 @@ def test_every_statement_says_that_it_was_lost(tables: DatabaseTables) -> None:
     database.close_session(me, lambda: heard.append("closed, or not"))
     for statement in line.sent:
         statement.lose()
-    assert heard == [Verdict.UNKNOWN, *[None] * 7, "closed, or not"]
+    assert heard == [Verdict.UNKNOWN, Reached(Verdict.UNKNOWN), *[None] * 7, "closed, or not"]
 
 
 def test_blocking_reads_fail_while_the_database_is_not_reachable(tables: DatabaseTables) -> None:
     database = Line(tables).database
     tables.commit(batch(opened(tables), 1))
-    assert database.read_rows([b"k", b"absent"]) == {b"k": b"v"}
-    assert database.read_range(b"k", b"la", 1, True) == [(b"l", b"v")]
+    assert database.read_rows([b"k", b"absent"], flush=False) == {b"k": b"v"}
+    assert database.read_range(b"k", b"la", 1, True, flush=False) == [(b"l", b"v")]
     assert database.position() == (2, 1)
     database.is_reachable = False
-    for read in (lambda: database.read_rows([b"k"]), lambda: database.read_range(b"", b"z", 1, False)):
-        with pytest.raises(StoreUnavailable):
-            read()
+    with pytest.raises(StoreUnavailable):
+        database.read_rows([b"k"], flush=False)
+    with pytest.raises(StoreUnavailable):
+        database.read_range(b"", b"z", 1, False, flush=False)
     with pytest.raises(StoreUnavailable):
         database.position()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from epoxy.model.errors import StoreRefused
+from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.store.embedded.datadir import FORMAT, DataDir
 from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.store import LOG_BYTES, EmbeddedStore, open_folder
@@ -182,8 +182,8 @@ def test_a_refused_directory_is_let_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ('{"format": 6, "tenants": []}', "format 6; this version reads format 5"),
-        ('{"format": 0, "replica": 7}', "format 0; this version reads format 5"),
+        ('{"format": 6, "tenants": []}', "format 6, which is newer than this release knows: it reads format 5"),
+        ('{"format": 0, "replica": 7}', "format 0; this release reads format 5, and migrates 4"),
         ('{"format": 5, "replica": 9}', "belongs to replica 9, this is replica 7"),
         ('{"format": 1}', "the file `format` is damaged"),
         ('{"format": "1", "replica": 7}', "the file `format` is damaged"),
@@ -217,7 +217,7 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(StoreRefused, match="No space left on device"):
+    with pytest.raises(StoreFailed, match=r"the disk is full: make room, .*No space left on device"):
         opened(tmp_path)
     monkeypatch.undo()
     opened(tmp_path).close()

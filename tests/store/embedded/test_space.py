@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from epoxy.model.errors import StoreError, StoreFailed, StoreRefused
 from epoxy.store.embedded import space
-from epoxy.store.embedded.space import LEAST_FREE_BYTES, cause_of, free_bytes, usage_of
+from epoxy.store.embedded.space import LEAST_FREE_BYTES, cause_of, free_bytes, not_opened, usage_of
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,22 @@ def test_a_full_disk_is_named(
 ) -> None:
     monkeypatch.setattr(space, "free_bytes", lambda *_: free)
     assert ("the disk is full" in cause_of(OSError(number, "why"), tmp_path)) is full
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (OSError(errno.ENOSPC, "no room"), StoreFailed, "data: the disk is full: make room, and start the node again"),
+        (OSError(errno.EIO, "input/output error"), StoreFailed, "data: [Errno 5] input/output error"),
+        (OSError(errno.EACCES, "denied", "data/log"), StoreRefused, "data: denied (data/log)"),
+    ],
+)
+def test_a_directory_that_is_not_opened_is_the_disks_fault_or_a_settings(
+    error: OSError, kind: type[StoreError], words: str, tmp_path: Path
+) -> None:
+    refusal = not_opened(error, "data", tmp_path)
+    assert type(refusal) is kind
+    assert str(refusal).startswith(words)
 
 
 def test_a_folder_that_cannot_tell_its_space_is_not_full(tmp_path: Path) -> None:

@@ -365,7 +365,7 @@ def test_a_failed_checkpoint_ends_the_store(place: str, monkeypatch: pytest.Monk
 
 def test_a_full_disk_at_the_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "posix_fallocate", fails)
-    with pytest.raises(StoreRefused, match="No space left on device"):
+    with pytest.raises(StoreFailed, match=r"the disk is full: make room, .*No space left on device"):
         EmbeddedStore(tmp_path, post=unused, schedule=unused, on_failure=unused)
 
 

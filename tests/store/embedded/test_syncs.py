@@ -1,6 +1,6 @@
-"""The longest sync of late."""
+"""The longest sync of late, how long most take, and all of them in buckets."""
 
-from epoxy.store.embedded.syncs import WINDOW_S, SyncTimes
+from epoxy.store.embedded.syncs import RECENT_S, RECENT_SYNCS, WINDOW_S, SyncTimes
 
 
 def test_the_longest_of_late_is_told_and_forgotten() -> None:
@@ -31,4 +31,43 @@ def test_a_sync_that_hangs_is_told_while_it_does() -> None:
     syncs = SyncTimes(lambda: now[0])
     syncs.begin()
     now[0] = 60.0
-    assert syncs.longest_s() == 60.0
+    assert (syncs.longest_s(), syncs.under_way_s()) == (60.0, 60.0)
+    assert sum(syncs.seconds.counts) == 0, "it has not ended"
+    syncs.end()
+    assert (syncs.longest_s(), syncs.under_way_s()) == (60.0, 0.0)
+    assert (sum(syncs.seconds.counts), syncs.seconds.sum) == (1, 60.0)
+
+
+def test_percentiles_are_of_the_last_minute() -> None:
+    now = [0.0]
+    syncs = SyncTimes(lambda: now[0])
+
+    def sync(seconds: float) -> None:
+        syncs.begin()
+        now[0] += seconds
+        syncs.end()
+
+    assert syncs.recent() is None, "no sync, no figure"
+    sync(9.0)
+    now[0] += RECENT_S
+    for _ in range(97):
+        sync(0.001)
+    for _ in range(3):
+        sync(0.3)
+    told = syncs.recent()
+    assert told is not None
+    assert (told.count, told.p50_ms, told.p99_ms) == (100, 1.0, 300.0), "without the one of a minute ago"
+    now[0] += RECENT_S + 1
+    assert syncs.recent() is None, "a disk at rest is not slow"
+
+
+def test_only_so_many_syncs_are_kept() -> None:
+    now = [0.0]
+    syncs = SyncTimes(lambda: now[0])
+    for number in range(RECENT_SYNCS + 10):
+        syncs.begin()
+        now[0] += 0.05 if number < 10 else 0.001
+        syncs.end()
+    told = syncs.recent()
+    assert told is not None
+    assert (told.count, told.p99_ms) == (RECENT_SYNCS, 1.0), "the oldest ten are forgotten"

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from epoxy.model.shards import ALL_SHARDS
 from epoxy.store.local.local_database import LocalDatabase
-from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
-from epoxy.store.postgres.row_shards import LAST_ROW
-from epoxy.store.postgres.store import PostgresStore
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, Verdict
+from epoxy.store.shared.row_shards import LAST_ROW
+from epoxy.store.shared.store import SharedStore
 from tests.store.hand import EmbeddedBench
-from tests.store.postgres.shared_bench import LEASE_MS, REPLICA, SplitLayout
+from tests.store.shared.shared_bench import LEASE_MS, REPLICA, SplitLayout
 
 
 class AnyLayout(SplitLayout):
@@ -40,10 +40,16 @@ class LocalDisk:
 
     def commit(
         self, session: int, number: int, key: bytes = b"k", value: bytes = b"v", epoch: int = 0
-    ) -> list[Reached]:
+    ) -> list[ExecutedBatch]:
+        """Where the answer will be."""
+        heard: list[ExecutedBatch] = []
+        self.database.commit(GroupCommit(session, number, epoch, [(key, value, 1)]), heard.append)
+        return heard
+
+    def flush(self, session: int, epoch: int = 0) -> list[Reached]:
         """Where the answer will be."""
         heard: list[Reached] = []
-        self.database.commit(GroupCommit(session, number, epoch, [(key, value, 1)]), heard.append)
+        self.database.flush(session, epoch, heard.append)
         return heard
 
     def tick(self) -> None:
@@ -74,7 +80,7 @@ class LocalBench:
         session = place.session()
         sequence, position = place.database.position()
         schedule = place.disk.ticks.append
-        self.store = PostgresStore(
+        self.store = SharedStore(
             place.database,
             session,
             REPLICA,

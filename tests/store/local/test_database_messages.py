@@ -15,7 +15,7 @@ from epoxy.store.local.database_messages import (
     ask_decoder,
     framed,
 )
-from epoxy.store.postgres.database import GroupCommit
+from epoxy.store.shared.database import GroupCommit
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.integers(1, 97))

@@ -1,7 +1,7 @@
 """What the first process does when another one ends."""
 
 from epoxy.store.local.session_table import SessionTable
-from epoxy.store.postgres.database import GroupCommit, Verdict
+from epoxy.store.shared.database import GroupCommit, Verdict
 from tests.store.local.linked import linked, until
 from tests.store.postgres.playing import ask, played
 from tests.store.postgres.twins import LEASE_MS

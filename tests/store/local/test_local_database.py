@@ -11,10 +11,10 @@ from epoxy.model.records import CommittedRecord, Proposal, ProposalId
 from epoxy.ports import KeyValue
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.local.local_database import LocalDatabase
-from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, Verdict
 from tests.store.conformance import StoreConformance
 from tests.store.local.local_bench import LocalBench, LocalDisk
-from tests.store.postgres.shared_bench import LEASE_MS, REPLICA
+from tests.store.shared.shared_bench import LEASE_MS, REPLICA
 
 Rule = Callable[[type[LocalDatabase]], None]
 
@@ -32,13 +32,16 @@ class TestPostgresStoreOnLocalDatabase(StoreConformance):
 def a_batch_is_told_of_when_it_is_durable(kind: type[LocalDatabase]) -> None:
     place = LocalDisk(kind)
     session = place.session()
-    heard = place.commit(session, 1)
+    executed, early = place.commit(session, 1), place.flush(session)
     place.tick()
-    assert heard == []
+    assert executed == [ExecutedBatch(Verdict.DONE, 1)]
+    assert early == []
+    place.commit(session, 2, key=b"l")
+    late = place.flush(session)
     place.settle()
-    assert [reached.verdict for reached in heard] == [Verdict.DONE]
+    assert [(reached.verdict, reached.number) for reached in (*early, *late)] == [(Verdict.DONE, 1), (Verdict.DONE, 2)]
     place.crash()
-    assert place.database.read_rows([b"k"]) == {b"k": b"v"}
+    assert place.database.read_rows([b"k"], flush=True) == {b"k": b"v"}
 
 
 def readers_see_what_is_durable(kind: type[LocalDatabase]) -> None:
@@ -46,10 +49,10 @@ def readers_see_what_is_durable(kind: type[LocalDatabase]) -> None:
     session = place.session()
     place.commit(session, 1)
     place.tick()
-    assert place.database.read_rows([b"k"]) == {}
-    assert place.database.read_range(b"", b"\xff", 10, False) == []
+    assert place.database.read_rows([b"k"], flush=True) == {}
+    assert place.database.read_range(b"", b"\xff", 10, False, flush=True) == []
     place.settle()
-    assert place.database.read_rows([b"k", b"none"]) == {b"k": b"v"}
+    assert place.database.read_rows([b"k", b"none"], flush=True) == {b"k": b"v"}
 
 
 def a_fenced_session_changes_nothing(kind: type[LocalDatabase]) -> None:
@@ -61,13 +64,13 @@ def a_fenced_session_changes_nothing(kind: type[LocalDatabase]) -> None:
     place.database.take(other, [1, 2], [session], taken.append)
     place.settle()
     assert taken == [[1, 2]]
-    heard = place.commit(session, 1)
+    heard, flushed = place.commit(session, 1), place.flush(session)
     fenced: list[Verdict] = []
     place.database.fence(session, 0, fenced.append)
     place.settle()
     assert [reached.verdict for reached in heard] == [Verdict.FENCED]
-    assert fenced == [Verdict.FENCED]
-    assert place.database.read_rows([b"k"]) == {}
+    assert fenced == [reached.verdict for reached in flushed] == [Verdict.FENCED]
+    assert place.database.read_rows([b"k"], flush=True) == {}
 
 
 def the_next_owner_reads_the_last_batch_of_the_one_before(kind: type[LocalDatabase]) -> None:
@@ -77,7 +80,7 @@ def the_next_owner_reads_the_last_batch_of_the_one_before(kind: type[LocalDataba
     place.commit(session, 1)
     place.database.table.close(session)
     found: list[dict[bytes, bytes]] = []
-    place.database.take(other, [1], [], lambda _: found.append(place.database.read_rows([b"k"])))
+    place.database.take(other, [1], [], lambda _: found.append(place.database.read_rows([b"k"], flush=True)))
     place.settle()
     assert found == [{b"k": b"v"}]
 
@@ -86,13 +89,13 @@ def a_batch_is_applied_once(kind: type[LocalDatabase]) -> None:
     place = LocalDisk(kind)
     session = place.session()
     batch = GroupCommit(session, 1, 0, [(b"k", b"v", 1)], (), [[(b"log", b"", b"e")]])
-    heard: list[Reached] = []
+    heard: list[ExecutedBatch] = []
     for _ in range(3):
         place.database.commit(batch, heard.append)
         place.settle()
     assert [reached.verdict for reached in heard] == [Verdict.DONE] * 3
     assert [reached.sequence for reached in heard] == [1] * 3
-    assert len(place.database.read_range(b"log", b"loh", 10, False)) == 1
+    assert len(place.database.read_range(b"log", b"loh", 10, False, flush=True)) == 1
 
 
 def a_batch_that_skips_one_is_of_a_session_that_is_lost(kind: type[LocalDatabase]) -> None:
@@ -109,10 +112,12 @@ def a_batch_of_an_old_configuration_is_void(kind: type[LocalDatabase]) -> None:
     heard, verdicts = place.commit(session, 1, epoch=1), list[Verdict]()
     place.database.fence(session, 1, verdicts.append)
     place.database.fence(session, 2, verdicts.append)
+    flushed = place.flush(session, 1), place.flush(session, 2)
     place.settle()
+    assert [reached.verdict for heard_now in flushed for reached in heard_now] == [Verdict.STALE_CONFIG, Verdict.DONE]
     assert [reached.verdict for reached in heard] == [Verdict.STALE_CONFIG]
     assert verdicts == [Verdict.STALE_CONFIG, Verdict.DONE]
-    assert place.database.read_rows([b"k"]) == {}
+    assert place.database.read_rows([b"k"], flush=True) == {}
 
 
 def the_session_of_the_first_process_is_never_fenced(kind: type[LocalDatabase]) -> None:
@@ -151,24 +156,32 @@ def test_rules(rule: Rule) -> None:
 
 
 class AnswersBeforeTheDisk(LocalDatabase):
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
-        super().commit(batch, lambda _: None)
-        self._answer(done, Reached(verdict=Verdict.DONE))
+    def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
+        super().flush(session, config_epoch, lambda _: None)
+        self._answer(done, Reached(verdict=Verdict.DONE, number=1))
 
 
 class ReadsTheNewest(LocalDatabase):
-    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def read_rows(self, keys: Sequence[bytes], *, flush: bool) -> dict[bytes, bytes]:  # noqa: ARG002
         found = {key: self._store.newest().get(key) for key in keys}
         return {key: value for key, value in found.items() if value is not None}
 
 
 class RangesOfTheNewest(LocalDatabase):
-    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+    def read_range(
+        self,
+        begin: bytes,
+        end: bytes,
+        limit: int,
+        reverse: bool,
+        *,
+        flush: bool,  # noqa: ARG002
+    ) -> Sequence[KeyValue]:
         return self._store.newest().range(begin, end, limit=limit, reverse=reverse)
 
 
 class KnowsNoFence(LocalDatabase):
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+    def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
         rows: dict[bytes, bytes | None] = {key: value for key, value, _ in batch.rows}
         self._store.put_batch(rows, batch.stamped, counts=True)
         super().commit(batch, done)
@@ -187,7 +200,7 @@ class KnowsNoEpoch(LocalDatabase):
 
 
 class ForgetsNumbers(LocalDatabase):
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+    def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
         found = self.table.find(batch.session)
         if found is not None:
             found.batch = batch.number - 1
@@ -250,4 +263,4 @@ def test_a_session_ends_with_the_process_and_its_number_is_used_again() -> None:
     heard = place.commit(again, 1, value=b"w")
     place.settle()
     assert [reached.verdict for reached in heard] == [Verdict.DONE]
-    assert place.database.read_rows([b"k"]) == {b"k": b"w"}
+    assert place.database.read_rows([b"k"], flush=True) == {b"k": b"w"}

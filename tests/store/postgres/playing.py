@@ -10,7 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
-from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Verdict
 from epoxy.testing.postgres_server import PostgresServer
 
 P = ParamSpec("P")
@@ -71,17 +71,17 @@ async def open_session(database: AsyncpgDatabase, lease_ms: float = LEASE_MS) ->
     return session
 
 
-async def committed(database: AsyncpgDatabase, batch: GroupCommit) -> Reached:
+async def committed(database: AsyncpgDatabase, batch: GroupCommit) -> ExecutedBatch:
     """Asked again until it is known."""
     async with asyncio.timeout(LIMIT_S):
         while True:
-            reached: Reached = await ask(database.commit, batch)
-            if reached.verdict is not Verdict.UNKNOWN:
-                return reached
+            executed: ExecutedBatch = await ask(database.commit, batch)
+            if executed.verdict is not Verdict.UNKNOWN:
+                return executed
 
 
 async def everything(database: AsyncpgDatabase) -> dict[bytes, bytes]:
-    return dict(await asyncio.to_thread(database.read_range, b"", b"\xff", 100_000, False))
+    return dict(await asyncio.to_thread(database.read_range, b"", b"\xff", 100_000, False, flush=True))
 
 
 @asynccontextmanager

@@ -15,7 +15,10 @@ class Relay:
     What came too late is lost, and so is everything after it."""
 
     def __init__(self, server: PostgresServer, tls: ssl.SSLContext | None) -> None:
-        self._server = server
+        self.server = server
+        """Of connections that are made from now on."""
+        self._address = server.address
+        self._dsn = server.dsn
         self._tls = tls
         self.requests: int | None = None
         self.answers: int | None = None
@@ -25,7 +28,7 @@ class Relay:
 
     @property
     def dsn(self) -> str:
-        return self._server.dsn.replace(self._server.address, f"127.0.0.1:{self.port}")
+        return self._dsn.replace(self._address, f"127.0.0.1:{self.port}")
 
     def repair(self) -> None:
         self.requests = self.answers = None
@@ -34,7 +37,7 @@ class Relay:
         if self._tls is not None and not await self._seal(reader, writer, self._tls):
             writer.transport.abort()
             return
-        near, far = await asyncio.open_connection("127.0.0.1", self._server.port)
+        near, far = await asyncio.open_connection("127.0.0.1", self.server.port)
         self._ends |= {writer, far}
         ways = [
             asyncio.create_task(self._carry(reader, far, "requests")),

@@ -8,10 +8,10 @@ from typing import Any
 from epoxy.model.shards import ALL_SHARDS
 from epoxy.ports import StoreCut
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
-from epoxy.store.postgres.database import Reached, Verdict
-from epoxy.store.postgres.store import PostgresStore
+from epoxy.store.shared.database import Reached, Verdict
+from epoxy.store.shared.store import SharedStore
 from tests.store.postgres.playing import LIMIT_S, Place, ask, by_hand, open_session
-from tests.store.postgres.shared_bench import REPLICA, SplitLayout
+from tests.store.shared.shared_bench import REPLICA, SplitLayout
 
 
 class ServerBench:
@@ -37,7 +37,7 @@ class ServerBench:
         assert await ask(self.database.take, session, ALL_SHARDS, others) == list(ALL_SHARDS)
         sequence, position = self.database.position()
         self._ticks.clear()
-        self.store = PostgresStore(
+        self.store = SharedStore(
             WatchedCuts(self.database, self),
             session,
             REPLICA,

@@ -1,7 +1,9 @@
 """The database over a real server: as the one in memory, which the simulator plays, and what only a real one has."""
 
 import asyncio
+import gc
 import random
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from epoxy.model.errors import StoreUnavailable
 from epoxy.model.shards import SYSTEM_SHARD
 from epoxy.store.limits import MAX_ROW_KEY_BYTES, MAX_ROW_VALUE_BYTES, MAX_TRANSACTION_BYTES
-from epoxy.store.postgres.asyncpg_database import LOAD_KEYS, LOAD_ROWS
-from epoxy.store.postgres.database import GroupCommit, Verdict
+from epoxy.store.postgres.asyncpg_database import LOAD_KEYS, LOAD_ROWS, AsyncpgDatabase
+from epoxy.store.shared.database import GroupCommit, Verdict
+from epoxy.testing.postgres_server import PostgresServer
 from tests.store.conformance import StoreConformance
 from tests.store.postgres.playing import (
     Place,
@@ -46,7 +49,57 @@ async def test_it_answers_as_the_one_in_memory(seed: int, place: Place) -> None:
         for _ in range(250):
             await twins.step()
         twins.compare()
-        assert database.position()[0] > 5, "commits were stamped"
+        assert database.position()[0] > 2, "commits were stamped"
+
+
+@played
+async def test_a_crash_undoes_what_was_not_flushed_as_in_memory() -> None:
+    """Of batches that are executed and not flushed the last are lost, in the order of the log, and nothing else."""
+    dice, lost = random.Random(1), 0
+    with PostgresServer(fsync=False, settings={"wal_writer_delay": "10s"}) as server:
+        place = Place(server, "crashes")
+        async with opened(place) as database:
+            twins = Twins(database, dice)
+            for _ in range(6):
+                for _ in range(20):
+                    await twins.step()
+                fresh = [await twins.ask("open_session", "u", "v", LEASE_MS) for _ in range(2)]
+                await twins.ask("flush", fresh[0], 2)
+                for session in fresh * 2:
+                    assert isinstance(session, int)
+                    await twins.commit(session)
+                await asyncio.to_thread(server.restart, "immediate")
+                async with by_hand(place) as hand:
+                    numbers = dict(await hand.fetch("SELECT id, batch FROM session"))
+                lost += twins.crashed(numbers)
+                await reconnected(database)
+                twins.compare()
+    assert lost > 0
+
+
+async def reconnected(database: AsyncpgDatabase) -> None:
+    """Each of its connections."""
+    batch = GroupCommit(0, 1, 0)
+    while (await ask(database.commit, batch)).verdict is Verdict.UNKNOWN:
+        pass
+    while (await ask(database.flush, 0, 0)).verdict is Verdict.UNKNOWN:
+        pass
+    while await ask(database.fence, 0, 0) is Verdict.UNKNOWN:
+        pass
+    while await ask(database.load, [b""]) is None:
+        pass
+    while await ask(database.renew, 0, LEASE_MS) is None:
+        pass
+    while not await asyncio.to_thread(reads, database):
+        pass
+
+
+def reads(database: AsyncpgDatabase) -> bool:
+    try:
+        database.position()
+    except StoreUnavailable:
+        return False
+    return True
 
 
 # Sizes
@@ -133,6 +186,19 @@ async def test_a_closed_database_calls_nothing_back(place: Place) -> None:
         with pytest.raises(StoreUnavailable, match="closed"):
             database.position()
         database.close()
+
+
+@played
+async def test_what_is_asked_in_the_tick_of_the_end_is_never_begun(place: Place) -> None:
+    """And leaves nothing behind that Python warns of."""
+    async with opened(place) as database:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            database.fence(1, 1, lambda _: pytest.fail("closed"))
+            database.close()
+            await asyncio.sleep(0)
+            gc.collect()
+    assert not [str(each.message) for each in told]
 
 
 @played

@@ -16,14 +16,14 @@ from epoxy.model.errors import StoreUnavailable
 from epoxy.store.buffer import stamp
 from epoxy.store.postgres import database_connection, statements
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase
-from epoxy.store.postgres.database import GroupCommit, Reached, Verdict
 from epoxy.store.postgres.database_connection import (
     ABORTED,
     LEASE_BACKOFF_S,
     DatabaseAddress,
     DatabaseConnection,
 )
-from epoxy.store.postgres.ownership import STEADY
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, Verdict
+from epoxy.store.shared.ownership import STEADY
 from epoxy.testing.postgres_server import PostgresServer
 from tests.store.postgres.playing import (
     Place,
@@ -41,7 +41,7 @@ from tests.store.postgres.playing import (
 from tests.store.postgres.relay import relayed
 
 END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1"
-UNKNOWN = Reached(verdict=Verdict.UNKNOWN)
+UNKNOWN = ExecutedBatch(verdict=Verdict.UNKNOWN)
 
 
 def logged(session: int, number: int) -> GroupCommit:
@@ -49,10 +49,9 @@ def logged(session: int, number: int) -> GroupCommit:
     return GroupCommit(session, number, 0, [(b"k%d" % number, b"v", 1)], (), [[(b"log", b"", b"%d" % number)]])
 
 
-def done(count: int) -> Reached:
+def done(count: int) -> ExecutedBatch:
     """After so many of them."""
-    stamped_bytes = sum(len(b"log") + 10 + len(b"%d" % number) for number in range(1, count + 1))
-    return Reached(Verdict.DONE, count, count, newest_stamp=count, stamped_bytes=stamped_bytes)
+    return ExecutedBatch(Verdict.DONE, count, count)
 
 
 def applied(count: int) -> dict[bytes, bytes]:
@@ -129,13 +128,24 @@ async def test_power_cuts_in_the_middle_of_batches_lose_and_double_nothing(place
             assert await everything(later) == applied(60)
 
 
-async def send(database: AsyncpgDatabase, session: int, first: int, last: int) -> Reached:
-    """Slow enough that a restart falls among them."""
-    reached = UNKNOWN
-    for number in range(first, last + 1):
-        reached = await committed(database, logged(session, number))
-        await asyncio.sleep(0.005)
-    return reached
+async def send(database: AsyncpgDatabase, session: int, first: int, last: int) -> ExecutedBatch:
+    """As the store does, with a flush after every third. Slow enough that a restart falls among them."""
+    number, flushed, executed = first, 0, UNKNOWN
+    while flushed < last:
+        if number <= last:
+            executed = await committed(database, logged(session, number))
+            if executed.verdict is Verdict.LOST:
+                assert executed.number >= flushed
+                number = executed.number + 1
+                continue
+            await asyncio.sleep(0.005)
+        if number % 3 == 0 or number >= last:
+            reached: Reached = await ask(database.flush, session, 0)
+            if reached.verdict is Verdict.DONE:
+                assert reached.number >= flushed
+                number = flushed = reached.number
+        number += 1
+    return executed
 
 
 async def reached_row(database: AsyncpgDatabase, number: int) -> bool:
@@ -331,7 +341,7 @@ async def replicated() -> AsyncIterator[tuple[Place, PostgresServer]]:
             standby.close()
 
 
-WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'epoxy batches'"
+WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'epoxy flushes'"
 
 
 async def waits_for_the_standby(hand: Any) -> bool:
@@ -361,47 +371,57 @@ async def test_a_commit_that_is_cancelled_before_the_standby_has_it_is_unknown()
         await committed(database, logged(session, 1))
         standby.stop("immediate")
         async with by_hand(place) as hand:
-            answer = asking(database.commit, logged(session, 2))
+            assert await ask(database.commit, logged(session, 2)) == done(2)
+            answer = asking(database.flush, session, 0)
             await until(lambda: waits_for_the_standby(hand))
-            await hand.execute(END.replace("terminate", "cancel"), "epoxy batches")
-            assert await answer == UNKNOWN
+            await hand.execute(END.replace("terminate", "cancel"), "epoxy flushes")
+            assert await answer == Reached(verdict=Verdict.UNKNOWN)
         standby.start()
-        assert (await committed(database, logged(session, 2))).sequence == 2
+        assert await flushed_in_the_end(database, session) == 2
 
 
-async def recovered_but_not_replicated(patch: pytest.MonkeyPatch) -> None:
-    """The server crashes while a commit waits for its standby. Its own disk has the commit, so it is visible after the
+async def flushed_in_the_end(database: AsyncpgDatabase, session: int) -> int:
+    while True:
+        reached: Reached = await ask(database.flush, session, 0)
+        if reached.verdict is not Verdict.UNKNOWN:
+            return reached.number
+
+
+async def recovered_but_not_replicated(patch: pytest.MonkeyPatch, question: str) -> None:
+    """The server crashes while a flush waits for its standby. Its own disk has the batch, so it is visible after the
     restart; the standby does not have it."""
     async with replicated() as (place, standby), opened(place) as database:
         session = await open_session(database)
         await committed(database, logged(session, 1))
         standby.stop("immediate")
         async with by_hand(place) as hand:
-            answer = asking(database.commit, logged(session, 2))
+            assert await ask(database.commit, logged(session, 2)) == done(2)
+            answer = asking(database.flush, session, 0)
             await until(lambda: waits_for_the_standby(hand))
             await asyncio.to_thread(place.server.restart, "immediate")
-            assert await answer == UNKNOWN
-        assert b"k2" in await everything(database)
+            assert await answer == Reached(verdict=Verdict.UNKNOWN)
+        while not (found := await ask(database.load, [b"k2"])):
+            assert found is None
+        patch.setattr(statements, "FLUSH", question)
         patch.setattr(database_connection, "STATEMENT_S", 0.5)
         for _ in range(3):
             assert await ask(database.commit, logged(session, 2)) == UNKNOWN
+            assert (await ask(database.flush, session, 0)).verdict is Verdict.UNKNOWN
         patch.setattr(database_connection, "STATEMENT_S", 30.0)
         standby.start()
         assert (await committed(database, logged(session, 2))).sequence == 2
+        assert await flushed_in_the_end(database, session) == 2
 
 
 def test_a_batch_that_only_the_crashed_server_has_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(recovered_but_not_replicated(monkeypatch))
+    asyncio.run(recovered_but_not_replicated(monkeypatch, statements.FLUSH))
 
 
 def test_a_question_that_does_not_wait_for_the_standby_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    question = """
-    SELECT session.batch, session.sequence, position, config_epoch, replica.sequence, stamped_bytes
-    FROM session, replica WHERE session.id = $1 AND NOT fenced AND replica.id = $2
-    """
-    monkeypatch.setattr(statements, "CONFIRM", question)
+    question = statements.FLUSH.replace(", pg_logical_emit_message(true, 'epoxy', '')", "")
+    assert question != statements.FLUSH
     with pytest.raises(AssertionError):
-        asyncio.run(recovered_but_not_replicated(monkeypatch))
+        asyncio.run(recovered_but_not_replicated(monkeypatch, question))
 
 
 async def left_alone(patch: pytest.MonkeyPatch) -> None:

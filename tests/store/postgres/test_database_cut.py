@@ -9,8 +9,8 @@ from epoxy.model.errors import StoreError, StoreUnavailable
 from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.postgres import database_cut
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase
-from epoxy.store.postgres.database import GroupCommit
 from epoxy.store.postgres.database_cut import MAX_CUTS
+from epoxy.store.shared.database import GroupCommit
 from tests.store.postgres.playing import LIMIT_S, Place, ask, by_hand, committed, open_session, opened, played, until
 
 T = TypeVar("T")

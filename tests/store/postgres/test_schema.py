@@ -7,12 +7,12 @@ import pytest
 from epoxy.model.errors import InvalidRequest, StoreRefused, StoreUnavailable
 from epoxy.store.postgres import schema
 from epoxy.store.postgres.asyncpg_database import open_database
-from epoxy.store.postgres.database import GroupCommit, Verdict
 from epoxy.store.postgres.schema import refuse_server, schema_name
+from epoxy.store.shared.database import GroupCommit, Verdict
 from epoxy.testing.postgres_server import PostgresServer
 from tests.store.postgres.playing import Place, ask, by_hand, committed, everything, open_session, opened, played
 
-SERVER = {"version": 180000, "is_standby": False, "synchronous_commit": "on"}
+SERVER = {"version": 180000, "is_standby": False, "synchronous_commit": "on", "may_flush": True}
 
 
 @played
@@ -106,6 +106,7 @@ async def test_a_server_that_forgets_commits_is_refused(place: Place) -> None:
         ({"version": 130012}, StoreRefused, "older than 14"),
         ({"is_standby": True}, StoreUnavailable, "is a standby"),
         ({"synchronous_commit": "off"}, StoreRefused, "may lose"),
+        ({"may_flush": False}, StoreRefused, "pg_logical_emit_message"),
     ],
 )
 def test_servers_that_are_refused(found: dict[str, object], error: type[Exception], said: str) -> None:

@@ -3,12 +3,12 @@
 import asyncio
 import random
 
-from epoxy.store.postgres.database import Database, GroupCommit, Reached, SessionRow, ShardTable, Verdict
+from epoxy.store.shared.database import Database, ExecutedBatch, GroupCommit, SessionRow, ShardTable, Verdict
 from epoxy_sim.datacenter.memory_database import DatabaseTables, MemoryDatabase, Statement
 from tests.store.postgres.playing import ask
 
 LEASE_MS = 3_600_000.0
-STEPS = ("open", "renew", "take", "give", "fence", "commit", "commit", "commit", "again", "close", "load")
+STEPS = ("open", "renew", "take", "give", "fence", *("commit",) * 4, "flush", "again", "close", "load")
 
 
 def at_once(statement: Statement) -> None:
@@ -23,7 +23,8 @@ class Twins:
     """The same calls to both, with the same answers. Leases are an hour long, or over for an hour."""
 
     def __init__(self, database: Database, dice: random.Random) -> None:
-        self.both: tuple[Database, Database] = (database, MemoryDatabase(DatabaseTables(lambda: 0.0), at_once))
+        self.tables = DatabaseTables(lambda: 0.0)
+        self.both: tuple[Database, Database] = (database, MemoryDatabase(self.tables, at_once))
         self.dice = dice
         self.sent: list[GroupCommit] = []
         self.sessions: dict[int, int] = {}
@@ -53,19 +54,18 @@ class Twins:
             case "give":
                 shard, to = self.dice.randrange(6), self.dice.choice([0, *self.sessions])
                 await self.ask("give", session, shard, self.dice.randrange(1, 6), to)
-            case "fence":
-                await self.ask("fence", session, self.dice.randrange(3))
+            case "fence" | "flush" as name:
+                await self.ask(name, session, self.dice.randrange(3))
             case "commit":
                 await self.commit(session)
             case "again":
                 if self.sent:
                     await self.ask("commit", self.sent[-1])
-            case "close":
-                if self.dice.random() < 0.2:
-                    await self.ask("close_session", session)
-            case _:
+            case "load":
                 await self.ask("load", [self.key() for _ in range(3)])
                 await self.load_shard()
+            case _ if self.dice.random() < 0.2:
+                await self.ask("close_session", session)
 
     async def load_shard(self) -> None:
         await self.ask("load_shard", self.dice.randrange(-1, 4))
@@ -82,22 +82,42 @@ class Twins:
             counts=self.dice.random() < 0.8,
             next_config_epoch=self.dice.choice([0] * 20 + [1, 2]),
         )
-        reached = await self.ask("commit", batch)
-        assert isinstance(reached, Reached)
-        if reached.verdict is Verdict.DONE:
+        executed = await self.ask("commit", batch)
+        assert isinstance(executed, ExecutedBatch)
+        if executed.verdict is Verdict.DONE:
             self.sent.append(batch)
             self.sessions[session] = batch.number
+
+    def crashed(self, numbers: dict[int, int]) -> int:
+        """The real one has crashed, and has so many batches of each session. How many the one in memory loses, so that
+        it has as many: some of the last that were not flushed."""
+        unflushed = len(self.tables.unflushed)
+        for lost in range(unflushed + 1):
+            if {session.id: session.batch for session in self.tables.sessions.values()} == numbers:
+                self.tables.sync()
+                self.sessions = {session: numbers[session] for session in self.sessions}
+                self.sent.clear()
+                return lost
+            if lost < unflushed:
+                self.tables.undo_last()
+        raise AssertionError(f"no crash leaves {numbers} of {unflushed} batches that were not flushed")
 
     def key(self) -> bytes:
         return b"%d" % self.dice.randrange(6)
 
     def compare(self) -> None:
         found = [
-            (each.position(), list(each.read_range(b"", b"\xff", 1000, False)), each.read_range(b"1", b"4", 2, True))
+            (
+                each.position(),
+                list(each.read_range(b"", b"\xff", 1000, False, flush=True)),
+                each.read_range(b"1", b"4", 2, True, flush=True),
+            )
             for each in self.both
         ]
         assert found[0] == found[1]
-        assert self.both[0].read_rows([b"0", b"none"]) == self.both[1].read_rows([b"0", b"none"])
+        assert self.both[0].read_rows([b"0", b"none"], flush=True) == self.both[1].read_rows(
+            [b"0", b"none"], flush=True
+        )
 
 
 def rounded(table: ShardTable) -> ShardTable:

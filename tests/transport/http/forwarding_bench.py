@@ -26,9 +26,9 @@ class Hop(Struct):
 
 
 @asynccontextmanager
-async def hop_to(handler: Handler, *, limit: int = 64) -> AsyncIterator[Hop]:
+async def hop_to(handler: Handler, *, limit: int = 64, patience_s: float = 0.0) -> AsyncIterator[Hop]:
     found: list[Hop] = []
-    forwarder = Forwarder(lambda: found[0].url, None, mark, limit=limit)
+    forwarder = Forwarder(lambda: found[0].url, None, mark, limit=limit, patience_s=patience_s)
 
     def forward(exchange: Exchange) -> None:
         forwarder.forward(exchange, "node.http")

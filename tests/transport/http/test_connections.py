@@ -4,6 +4,7 @@ import pytest
 
 from epoxy.model.messages import AcceptOk
 from epoxy.transport.http.connections import OPERATORS, SWEEP_S, TRIALS, Account, Budget, Connections, TurnShare
+from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
@@ -169,3 +170,35 @@ def test_turns_are_shorter_the_more_connections_wait_for_one() -> None:
     assert turns.turn_s(0.001) == 0.001
     turns.waiting = 99
     assert turns.turn_s(0.001) == pytest.approx(0.0001)
+
+
+def test_clients_are_drained_before_peers() -> None:
+    """What a client waits for may be with a peer, which tells it on a connection of its own."""
+    replica = Replica()
+
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
+        await until(lambda: len(server.connections) == 1)
+        async with peers_to(server.port, limits=PeerLimits(connections=1)) as caller:
+            await caller.reached()
+            await server.connections.drain_clients(10.0)
+            assert (await client.rest()).startswith(b"HTTP/1.1 503 "), "told, and closed"
+            assert await caller.send(accept(1)) == AcceptOk()
+            assert len(server.connections) == 1
+            await server.connections.drain(10.0)
+            assert len(server.connections) == 0
+
+    with_server(PeerEndpoint(replica.handle, Authenticator(Verifier(PEER, SECRET))), test)
+
+
+def test_a_client_that_is_not_answered_in_time_is_aborted() -> None:
+    asked: list[Exchange] = []
+
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
+        client.send(get())
+        await until(lambda: bool(asked))
+        await server.connections.drain_clients(0.0)
+        assert await client.rest() == b""
+
+    with_server(asked.append, test)

@@ -26,6 +26,7 @@ def test_requests_and_answers_go_through_on_one_connection() -> None:
                 assert (head.split()[1], body) == (b"200", b"PUT /a/%d b=1 body %d" % (number, number))
             assert len(hop.gateway.connections) == len(hop.forwarder._idle) == 1
             assert hop.forwarder.under_way == 0
+            assert hop.forwarder.outcomes == {"sent": 5, "refused": 0, "lost": 0}
 
     run(story())
 
@@ -45,6 +46,7 @@ def test_without_a_gateway_nothing_was_done() -> None:
             hop.url = "https://127.0.0.1:1"
             client.send(get())
             assert "there is no [tls]" in problem_of((await client.answer())[1])[1]
+            assert hop.forwarder.outcomes == {"sent": 0, "refused": 3, "lost": 0}
 
     run(story())
 
@@ -59,6 +61,24 @@ def test_a_gateway_that_does_not_answer_the_handshake(monkeypatch: pytest.Monkey
             _, body = await client.answer()
             assert code_of(body) == "no_gateway"
             assert "no answer in time" in problem_of(body)[1]
+
+    run(story())
+
+
+def test_what_was_not_sent_waits_for_a_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.001)
+
+    async def story() -> None:
+        async with hop_to(echo, patience_s=60.0) as hop:
+            found, clients = hop.url, [await hop.shard.dial() for _ in range(2)]
+            for url, client in zip((None, "http://127.0.0.1:1"), clients, strict=True):
+                hop.url = url
+                client.send(put(b"/a", b"x"))
+                await until(lambda: bool(hop.forwarder.under_way))
+            hop.url = found
+            for client in clients:
+                assert (await client.answer())[1] == b"PUT /a  x"
+            assert hop.forwarder.under_way == 0
 
     run(story())
 
@@ -139,6 +159,7 @@ def test_what_an_old_gateway_was_asked_has_no_outcome() -> None:
                 head, body = await client.answer()
                 assert (head.split()[1], code_of(body)) == (b"503", "gateway_lost")
                 assert definite in body
+            assert hop.forwarder.outcomes == {"sent": 2, "refused": 0, "lost": 2}
 
     run(story())
 

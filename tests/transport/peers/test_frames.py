@@ -19,6 +19,7 @@ from epoxy.transport.peers.auth import Admits, admit_all
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHandshake
 from epoxy.transport.peers.keyring import SigningKey
+from epoxy.transport.peers.negotiation import known_versions
 from epoxy.transport.peers.session import PeerSession, accept_handshake, conclude_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate
@@ -31,7 +32,8 @@ GATE = OpenGate()
 
 
 def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> PeerHandshake:
-    return PeerHandshake(b"x", SigningKey(secret), SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)), GATE)
+    header = SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES))
+    return PeerHandshake(b"x", SigningKey(secret), header, GATE, known_versions(ME))
 
 
 def session_of(secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader) -> PeerSession:
@@ -320,11 +322,11 @@ def test_a_connection_that_does_not_ask_for_frames_gets_none() -> None:
             hello().request.replace(b"upgrade: epoxy-frames/5", b"upgrade: websocket"),
             hello().request.replace(b"upgrade", b"x"),
             hello().request.replace(b"epoxy-frames/5", b"epoxy-frames"),
-            hello().request.replace(b"epoxy-frames/5", b"epoxy-frames/2"),
+            hello().request.replace(b"epoxy-speaks", b"x-speaks").replace(b"epoxy-frames/5", b"epoxy-frames/2"),
         ):
             answer = await opened.ask(words)
             assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"this address speaks epoxy-frames/5" in answer
+            assert b" speaks epoxy-frames/5, and " in answer
 
     with_server(endpoint(Replica()), test)
 

@@ -75,7 +75,7 @@ WELCOMES: dict[str, Callable[[PeerSession], bytes]] = {
     ),
     "another greeting": lambda session: frames.handshake_answer(session).replace(b",1,", b",2,", 1),
     "another spelling": lambda session: frames.handshake_answer(session).replace(b",1,", b",01,", 1),
-    "no greeting": lambda session: frames.handshake_answer(session).replace(session.greeting_text + b",", b""),
+    "no greeting": lambda session: frames.handshake_answer(session).replace(session.said + b",", b""),
     "not ASCII": lambda _: frames.SWITCHING + b"\xff\xff,\xff\r\n\r\n",
 }
 

@@ -48,8 +48,8 @@ class NodeOf:
         self.asked += 1
         if not self.gateway:
             refuse_peer(exchange)
-        elif (handshake := self._authenticator.verify_handshake(exchange)) is not None:
-            exchange.switch(self._authenticator.open_session(handshake), self._frame)
+        elif (session := self._authenticator.accept(exchange)) is not None:
+            exchange.switch(session, self._frame)
 
     def _frame(self, exchange: FrameExchange) -> None:
         (self._endpoint.handle_frame if self.gateway else refuse_frame)(exchange)

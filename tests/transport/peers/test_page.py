@@ -11,12 +11,14 @@ import pytest
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.model.incarnation import Greeting, Incarnation, Sighting
 from epoxy.model.messages import Read, ReadOk
+from epoxy.model.versions import PeerVersions, WireVersions
 from epoxy.node.process.config import Limits
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH, HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import MAX_NONCES, OPERATOR, SCHEME, WINDOW_MS, Verifier, read_authorization, sign
 from epoxy.transport.peers.authenticator import Authenticator
-from epoxy.transport.peers.frames import PROTOCOL, FrameExchange
+from epoxy.transport.peers.frames import FrameExchange
+from epoxy.transport.peers.negotiation import PROTOCOL
 from epoxy.transport.peers.session import NONCE_BYTES
 from epoxy.transport.peers.signed_header import SignedHeader, greeting_text
 from epoxy.transport.peers.transport import PeerEndpoint
@@ -63,7 +65,8 @@ def authenticator() -> Authenticator:
     gate = HandGate(STORE, nonce=0x2222222222222222, position=2004)
     gate.incarnation = Incarnation(store=STORE, counter=7, nonce=0x2222222222222222, base=1900)
     gate.known = Sighting(store=0x0123456789ABCDEF, counter=3, nonce=0x1111111111111111, position=996)
-    return Authenticator(Verifier(ME, KEY, now_ms=lambda: NOW_MS), gate)
+    versions = PeerVersions(ME, WireVersions(oldest=5, newest=5, release="0.2.0"))
+    return Authenticator(Verifier(ME, KEY, now_ms=lambda: NOW_MS), gate, versions=versions)
 
 
 def test_the_request_is_answered_as_the_page_says() -> None:
@@ -88,9 +91,9 @@ def test_the_handshake_and_the_frames_are_answered_as_the_page_says(monkeypatch:
         exchange.respond(200, bytes.fromhex("04 00 01 03 00 00"), 412, recorded=True)
 
     def switch(exchange: Exchange) -> None:
-        signed = authenticator().verify(exchange)
-        assert signed is not None
-        exchange.switch(authenticator().open_session(signed), respond)
+        session = authenticator().accept(exchange)
+        assert session is not None
+        exchange.switch(session, respond)
 
     async def test(server: RunningServer) -> None:
         client = await server.dial()

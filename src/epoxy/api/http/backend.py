@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from epoxy.model.access import AccessTable
-from epoxy.model.api import ReplicaView
+from epoxy.model.api import ReplicaView, SessionReport
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import ChangelogEntry, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.versions import PeerVersions
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadAnswer, ReadResult, Refused, Write
 from epoxy.node.access.audit import AuditLog
 from epoxy.node.access.guesses import Guesses
@@ -16,6 +17,7 @@ from epoxy.node.members.lifecycle import Lifecycle
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.protocol.access.principal import Principal
 from epoxy.runtime.admission import Caller
+from epoxy.store.embedded.syncs import SyncTimes
 
 
 class AccessInForce(Protocol):
@@ -68,6 +70,13 @@ class SessionsInForce(Protocol):
     def end(self, session: bytes, answered: Callable[[Outcome], None]) -> None: ...
 
 
+class QuorumInReach(Protocol):
+    """`epoxy.node.quorum_watch.QuorumWatch`."""
+
+    def look(self) -> bool:
+        """Whether no quorum is within reach."""
+
+
 class MembershipBackend(Protocol):
     @property
     def config(self) -> ClusterConfig: ...
@@ -93,6 +102,20 @@ class Backend(Protocol):
         """Why no transactions are ordered here now; empty if they are."""
 
     @property
+    def quorum(self) -> QuorumInReach: ...
+
+    @property
+    def session(self) -> int:
+        """Its own; 0: it shares no database with other nodes."""
+
+    @property
+    def sessions_of_datacenter(self) -> Callable[[], Sequence[SessionReport]]: ...
+
+    @property
+    def syncs(self) -> SyncTimes | None:
+        """Of its disk; None: it has none."""
+
+    @property
     def access(self) -> AccessInForce: ...
 
     @property
@@ -111,6 +134,9 @@ class Backend(Protocol):
     def guesses(self) -> Guesses: ...
 
     def datacenter_of(self, replica: int) -> str: ...
+
+    @property
+    def versions(self) -> PeerVersions: ...
 
     def write(self, write: Write, answered: Callable[[Outcome], None], caller: Caller | None = None) -> None: ...
 

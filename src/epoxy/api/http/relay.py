@@ -28,6 +28,7 @@ from epoxy.api.http.routes import Route
 from epoxy.client.http1 import NodeAddress, parse_url
 from epoxy.codec.seals import SEAL_BYTES, Seals
 from epoxy.model.access import Access
+from epoxy.model.versions import RELAY_WIRE
 from epoxy.ports import Clock, Dice
 from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.limits import RELAY_PATH
@@ -40,7 +41,7 @@ from epoxy.transport.peers.signed_header import SignedHeader, read_greeting
 from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
-PROTOCOL = b"epoxy-actors/1"
+PROTOCOL = b"epoxy-actors/%d" % RELAY_WIRE
 """Contains the version. Both nodes need the same."""
 
 BEAT_S = 2.0
@@ -194,7 +195,7 @@ class RelayEndpoint:
         else:
             session = self._authenticator.open_session(signed)
             nonce, proof = session.nonce.hex().encode(), session.proof.hex().encode()
-            said = b"%b,%b,%b" % (nonce, session.greeting_text, proof)
+            said = b"%b,%b,%b" % (nonce, session.said, proof)
             server = RelayServer(self._actors, session, self._authenticator, self._open.discard)
             self._open.add(server)
             if not call.exchange.upgrade(server, ((b"upgrade", PROTOCOL), (b"epoxy-session", said))):
@@ -316,7 +317,7 @@ class RelayDial(asyncio.Protocol):
         if len(nonce) != NONCE_BYTES:
             return None
         session = conclude_handshake(self._key, self._mac, nonce, self._header, greeting, self._identity.gate)
-        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.greeting_text == text
+        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.said == text
         return session if proven else None
 
     def _beat(self) -> None:

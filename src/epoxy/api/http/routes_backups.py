@@ -8,7 +8,8 @@ from epoxy.api.http.inputs import BadRequest, number, shown
 from epoxy.api.http.routes import JSON, NO_LENGTH, OCTETS, Parameter, Route, RouteAnswer, refusal
 from epoxy.backup.backups import Backup, Backups, BlockAnswer
 from epoxy.model.access import Access
-from epoxy.model.api import BackupState, Count, documented
+from epoxy.model.api import Count, documented
+from epoxy.model.api_backups import BackupState
 
 PATH = "/v2/admin/backups"
 

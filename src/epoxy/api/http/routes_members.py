@@ -195,6 +195,7 @@ def row(info: ReplicaInfo, node: Backend, progress: MemberProgress | None = None
         url=info.url,
         identity=info.identity,
         datacenter=node.datacenter_of(info.id),
+        version=node.versions.release_of(info.id),
         progress=progress,
     )
 

@@ -14,6 +14,7 @@ from epoxy.codec.txn_json import quoted
 from epoxy.model.access import Access
 from epoxy.model.api import Inspection, NodeReport, ReplicaView
 from epoxy.node.members.lifecycle import LifecycleState
+from epoxy.node.quorum_watch import WORDS
 from epoxy.protocol.keys.explanation import explain
 
 INSPECT = "/v2/inspect/{key}"
@@ -23,6 +24,10 @@ PLAIN = b"text/plain; charset=utf-8"
 MAX_INSPECTIONS = 8
 """Under way at a time. Each looks through a thousand rows at every replica, some milliseconds of their event loops; it
 is for people, who come one by one."""
+
+STUCK_S = 60.0
+"""For one sync. Network disks that fail over pause for half a minute; after a minute a restart is worth a try. It loses
+nothing that was acknowledged."""
 
 CODES = {
     LifecycleState.REMOVED: "removed",
@@ -66,7 +71,20 @@ class StatusRoutes:
                 Access.ANY,
             ),
             plain_route("/metrics", self.metrics, "getMetrics", "Prometheus metrics", {TEXT: str}, Access.ANY),
-            plain_route("/healthz", self.healthz, "getHealth", "Is the process alive", {TEXT: str}, Access.PUBLIC),
+            Route(
+                method="GET",
+                path="/healthz",
+                handler=self.healthz,
+                kind="http_get_healthz",
+                access=Access.PUBLIC,
+                operation="getHealth",
+                summary="Is the process alive: it answers, and its disk takes what it writes",
+                answers={
+                    200: RouteAnswer("Yes, whatever its peers do.", {TEXT: str}),
+                    503: refusal("Its disk has not ended a sync for a minute.", "store_stalled"),
+                },
+                needs_ready=False,
+            ),
             Route(
                 method="GET",
                 path="/readyz",
@@ -75,8 +93,14 @@ class StatusRoutes:
                 access=Access.PUBLIC,
                 operation="getReady",
                 summary="Does the node serve keys, and order transactions, if they are asked for",
-                parameters=(Parameter("for", Literal["keys", "transactions"], "What it should be ready for.", "keys"),),
-                answers={200: RouteAnswer("Yes.", {TEXT: str})},
+                parameters=(
+                    Parameter("for", Literal["keys", "transactions"], "What it should be ready for.", "keys"),
+                    Parameter("quorum", Literal["0", "1"], "1: it must also reach a quorum, which writes need.", "0"),
+                ),
+                answers={
+                    200: RouteAnswer("Yes.", {TEXT: str}),
+                    503: refusal("No; the message says why.", "not_ready", "no_quorum", *CODES.values()),
+                },
                 needs_ready=False,
             ),
         ]
@@ -105,18 +129,39 @@ class StatusRoutes:
         call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
 
     def healthz(self, call: ApiCall) -> None:
-        call.answer(200, b"ok\n", content_type=PLAIN)
+        """That it answers shows that its event loop turns. Peers, quorums and a database that nodes share do not count:
+        a supervisor that restarted a node for their sake would make things worse. So would one whose probe was refused
+        for its parameters: they are not looked at."""
+        syncs = self._node.syncs
+        stuck_s = syncs.under_way_s() if syncs is not None else 0.0
+        if stuck_s > STUCK_S:
+            call.fail(503, "store_stalled", f"the disk has not ended a sync for {stuck_s:.0f} s")
+        else:
+            call.answer(200, b"ok\n", content_type=PLAIN)
 
     def readyz(self, call: ApiCall) -> None:
-        """Whether it serves keys; `for=transactions`: whether it orders transactions, too."""
-        wanted = choice("for", call.parameters().get(b"for", b"keys"), (b"keys", b"transactions"))
+        """Whether it serves keys; `for=transactions`: whether it orders transactions, too; `quorum=1`: whether it
+        reaches a quorum, too."""
+        given = call.parameters()
+        wanted = choice("for", given.get(b"for", b"keys"), (b"keys", b"transactions"))
+        needs_quorum = choice("quorum", given.get(b"quorum", b"0"), (b"0", b"1")) == b"1"
         if not self._node.ready:
             not_ready(call, self._node)
+        elif needs_quorum and self._node.quorum.look():
+            call.fail(503, "no_quorum", f"keys that are held here are read, but {WORDS}", retry_after_ms=RETRY_AFTER_MS)
+        elif needs_quorum and self._is_without_database():
+            message = "nothing is decided here: the database that the nodes of this datacenter share does not answer"
+            call.fail(503, "no_quorum", message, retry_after_ms=RETRY_AFTER_MS)
         elif wanted == b"transactions" and self._node.txn_waits:
             message = f"keys are served, but no transactions are ordered here: {self._node.txn_waits}"
             call.fail(503, "not_ready", message, retry_after_ms=RETRY_AFTER_MS)
         else:
             call.answer(200, b"ready\n", content_type=PLAIN)
+
+    def _is_without_database(self) -> bool:
+        """Of several nodes of a datacenter: its own lease is over, by the table as it was read last."""
+        sessions = self._node.sessions_of_datacenter()
+        return any(each.session == self._node.session and each.lease_ms <= 0 for each in sessions)
 
 
 def plain_route(

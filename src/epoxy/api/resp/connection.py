@@ -19,7 +19,9 @@ from epoxy.api.resp.limits import (
     CACHED_GETS_BYTES,
     COMMAND_BYTES,
     FLUSH_BYTES,
+    HALF_COMMAND_S,
     LONG_CHUNK_BYTES,
+    LULL_S,
     REFUSED_S,
     SLICE_BYTES,
     TURN_S,
@@ -56,6 +58,7 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
     def __init__(self, server: "RespServer") -> None:
         super().__init__(server)
         self._delay: asyncio.TimerHandle | None = None
+        self._lull: asyncio.TimerHandle | None = None
         self._table = server.table
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -70,7 +73,7 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
         self._promised: Promise | None = None
         self._working = self._scheduled = False
         self._write_paused = self._paused = self._yielding = False
-        self._leaving = self._ended = self._closing = self._is_held = self._stalled = False
+        self._leaving = self._ended = self._refusing = self._closing = self._is_held = self._stalled = False
         self._backlog = b""
         self._last_sent = 0
 
@@ -118,7 +121,8 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
             self._backlog = read_slices(self.reader, self._queue, data)
         else:
             self._queue.extend(self.reader.feed(data))
-        self._ended |= self._server.stopping and bool(self._queue)
+        if self._server.stopping and self._queue:
+            self._refuse()
         if len(data) >= LONG_CHUNK_BYTES and not self._yielding:
             self._yielding = True
             self._loop.call_soon(self._read_on)
@@ -185,7 +189,7 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
         self._server.count(promised.command, reply)
         if len(self._slots) > 1 or self._queue or self._working:
             self._schedule()
-        elif self._out or self._write_paused or self._leaving or self._ended or self.reader.fault is not None:
+        elif self._out or self._write_paused or self._is_ending or self.reader.fault is not None:
             self._work()
         elif self._transport is not None:
             self._slots.clear()
@@ -200,6 +204,30 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
     def leave(self) -> None:
         """Answer the commands that have begun, then close."""
         self._leaving = True
+        self._schedule()
+
+    def finish(self) -> None:
+        """Answer the commands that have arrived, then close: a stopping node refuses those that have not begun, because
+        a command without a reply has an outcome that its client does not know."""
+        self._refusing = True
+        self._schedule()
+        self._loop.call_later(HALF_COMMAND_S, self._end_commands)
+
+    def _end_commands(self) -> None:
+        self._ended = True
+        self._schedule()
+
+    def _refuse(self) -> None:
+        """The node stops: close behind the replies to what has arrived. Of a pipeline more may be on its way, which
+        client libraries send piece by piece: the connection is closed in the first lull."""
+        self._refusing = True
+        if self._lull is not None:
+            self._lull.cancel()
+        if self._lull is not None or len(self._queue) > 1:
+            self._lull = self._loop.call_later(LULL_S, self._be_quiet)
+
+    def _be_quiet(self) -> None:
+        self._lull = None
         self._schedule()
 
     def abort(self) -> None:
@@ -422,8 +450,17 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
 
     @property
     def _is_over(self) -> bool:
-        """Whether no further reply will be sent."""
-        return not self._slots and (self._leaving or (self._ended and not self._queue and not self._backlog))
+        """Whether no further reply will be sent. Half a command is the end of a pipeline that came in several segments,
+        of which more is on its way: a stopping node waits for it."""
+        if self._slots or not self._is_ending:
+            return False
+        if self._leaving:
+            return True
+        return not (self._queue or self._backlog) and (self._ended or (self.reader.at_rest and self._lull is None))
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._leaving or self._ended or self._refusing
 
     def _close(self, transport: asyncio.Transport) -> None:
         """While the node stops, the end of the stream is sent in one segment with the last reply: a client that has

@@ -20,6 +20,14 @@ REFUSED_S = 2.0
 """After which a connection that was refused is aborted: with TLS it would wait for the client's close_notify, and its
 file descriptor with it."""
 
+HALF_COMMAND_S = 1.0
+"""How long a stopping node waits for the rest of a command, in which the segment of a pipeline ended: several of the
+longest round trips on earth."""
+
+LULL_S = 0.05
+"""After the last piece of a pipeline at a stopping node: pieces follow each other without a pause, but for those that
+the client's process or its network makes."""
+
 FLUSH_BYTES = 64 << 10
 """Replies are sent together, up to about what a socket takes at once."""
 

@@ -97,9 +97,9 @@ class RespServer:
         self.stopping = True
 
     def close(self) -> None:
-        """Close every connection once its commands under way are answered."""
+        """Close every connection once its commands are answered."""
         for connection in list(self.connections.values()):
-            connection.leave()
+            connection.finish()
 
     def abort(self) -> None:
         """Close every connection now."""

@@ -3,7 +3,8 @@
 Rates are kept by each node for itself. Bytes are counted by the node through which they are committed: a name that was
 never written before counts with its key and value, an overwrite with the difference of the values, a delete gives the
 value back and not the key, because its tombstone stays. Every node publishes what it counted under a system key of its
-own, some seconds after it has changed, and adds what the others published. How far that is off: docs/security.md.
+own, some seconds after it has changed, and adds what the others published. How far that is off: docs/security.md. Of
+several nodes of a datacenter only the gateway learns of such keys; the others look at them from time to time.
 
 A value that ends by itself is given back by the node that counted it, when that learns of the next version: the end is
 the cluster's write, and tells no grant.
@@ -19,7 +20,7 @@ from functools import partial
 import msgspec
 
 from epoxy.model.access import MAX_GRANTS, USAGE_KEYS
-from epoxy.model.errors import RottenRow
+from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.integers import LONGEST_INTEGER
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Add, Delete, Executed, Put, Txn, TxnOutcome
@@ -65,12 +66,20 @@ class Quotas:
         self._published = b""
         self._timer: Timer | None = None
         """Until the counts are published; None: they did not change."""
+        self._following: Timer | None = None
         self._load()
         self._replica.commit_watchers.append(self._committed)
 
+    def follow(self) -> None:
+        """Look at what others published, as often as that changes: at a node that does not learn of it by itself."""
+        self._following = self._clock.call_later(PUBLISH_MS, self.follow)
+        if any(grant.stored_bytes for grant in self._access.table.grants):
+            self._load()
+
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._following):
+            if timer is not None:
+                timer.cancel()
 
     # Requests
 
@@ -178,11 +187,12 @@ class Quotas:
             self._publish_soon()
 
     def _load(self) -> None:
-        """What was published before this start. A damaged row is learned when it is repaired."""
+        """What was published before this start. A damaged row is learned when it is repaired, and a database that is
+        away looked at the next time."""
         try:
             for key, committed in self._replica.keyspace.everything(self._store.durable(), USAGE_KEYS, None):
                 self._learn(key, committed)
-        except RottenRow:
+        except (RottenRow, StoreUnavailable):
             pass
 
     def _committed(self, key: bytes, _before: KeyState, after: KeyState) -> None:

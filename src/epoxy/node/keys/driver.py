@@ -1,7 +1,9 @@
 """The per-key engine of one replica: queues the writes of a key, and hosts the flows of writes and reads."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 
 from epoxy.model.messages import Accept, Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
 from epoxy.model.records import KeyState, Proposal
@@ -28,6 +30,7 @@ from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.recent_writers import RecentWriters
 from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.single_write import SingleWrite
+from epoxy.node.keys.stale_keys import StaleKeys
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, OwnerRoutes, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
@@ -89,15 +92,21 @@ class Driver:
         """Takes each write and returns where its outcome goes instead, while commits are sampled."""
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
+        self._reads: Counter[bytes] = Counter()
+        """Of keys that another node may get."""
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         self.owners = Owners(replica.me)
         self.counts = FoldCounts()
         self.numbers = CarryNumbers(dice)
+        self.is_leaving = False
+        """This process is about to end: it takes over no more writes of other homes, which fold them themselves."""
         self.writers = RecentWriters(clock)
         self.leases = Leases(self)
+        self.stale_keys = StaleKeys(clock)
         self.evaluate: Callable[[Steps, Register], Evaluated] = no_commands
         """Runs the steps of a write."""
-        replica.commit_watchers.extend((self._learned, self.writers.committed, self.leases.learned))
+        watchers = (self._learned, self.writers.committed, self.leases.learned, self.stale_keys.committed)
+        replica.commit_watchers.extend(watchers)
         replica.carried = self._carried
         replica.refused = self._refused
         replica.queued = self._queued
@@ -175,13 +184,17 @@ class Driver:
         return self.routes is None or self.routes.is_mine(key)
 
     def busy_keys(self) -> Iterable[bytes]:
-        """Keys with writes that wait or are under way."""
-        return self._queues
+        """Keys with writes that wait or are under way; at a node that may lose them to another, with reads, too: a read
+        that finds a write undecided decides it, and would end without an answer if its key was gone by then."""
+        return chain(self._queues, self._reads)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if self.routes is not None and not self.routes.is_mine(key):
             self.routes.read(key, consistency, partial(passed_on, answered))
             return
+        if self.routes is not None:
+            self._reads[key] += 1
+            answered = partial(self._read_ended, key, answered)
         answered = partial(self._found, key, consistency, answered)
         if consistency is Consistency.LINEARIZABLE:
             writer, plan = self.writers.of(key), self.plan()
@@ -191,6 +204,12 @@ class Driver:
                 self.run_read(reader.linearizable(key, plan.ctx, writer), answered)
         else:
             self.run_read(reader.read(key, consistency, self._context()), answered)
+
+    def _read_ended(self, key: bytes, answered: Callable[[ReadOutcome], None], outcome: ReadOutcome) -> None:
+        self._reads[key] -= 1
+        if not self._reads[key]:
+            del self._reads[key]
+        answered(outcome)
 
     def _found(
         self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None], outcome: ReadOutcome
@@ -298,6 +317,11 @@ class Driver:
         return max(LEAST_CARRY_MS, CARRY_HEDGES * self.timing.hedge_ms)
 
     @property
+    def is_idle(self) -> bool:
+        """No write is under way here, of this home or of another."""
+        return not self._queues
+
+    @property
     def silence_ms(self) -> float:
         """After which an owner that decides nothing is taken for dead."""
         return max(LEAST_SILENCE_MS, self.timing.hedge_ms)
@@ -341,7 +365,7 @@ class Driver:
             version = place(pending, state.committed, state.lineage)
             if version > ABSENT and state.committed is not None:
                 found.append(answer_to(pending, answer_found(pending, version, state.committed, Path.SLOW)))
-            elif is_declined(version) or not plan.votes or not self._enqueue(pending, now_ms):
+            elif self.is_leaving or is_declined(version) or not plan.votes or not self._enqueue(pending, now_ms):
                 declined.append(carried.proposal_id)
         if found:
             self.replica.when_durable(partial(self.answer_carried, home, key, self.replica.me, found))

@@ -17,7 +17,7 @@ from epoxy.model.writes import Committed, ConsensusFailed, Path, Refused
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.ports import Clock
 from epoxy.protocol.effects import Context
-from epoxy.protocol.keys.effects import Effect, Requests
+from epoxy.protocol.keys.effects import Effect, Flow, Requests
 from epoxy.protocol.keys.operations import (
     Conclude,
     Concluded,
@@ -28,7 +28,7 @@ from epoxy.protocol.keys.operations import (
     Selected,
     Unfolded,
 )
-from epoxy.protocol.keys.proposer import FoldIntent, run_round, selection
+from epoxy.protocol.keys.proposer import FoldIntent, catch_up, run_round, selection
 from epoxy.protocol.keys.terms import OwnProposal
 from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
@@ -65,7 +65,9 @@ class Uncontended(DirectRound[FoldIntent]):
 
     def start(self) -> None:
         try:
-            if self._plan.votes:
+            if self._driver.stale_keys.is_watching and self._reads_first():
+                self._run(catch_up(self._intent, self._plan.ctx))
+            elif self._plan.votes:
                 self._driver.replica.perform(selection(self._intent, self._plan.ctx), self._selected)
             else:
                 self._leave(None)
@@ -73,6 +75,11 @@ class Uncontended(DirectRound[FoldIntent]):
             self._finish(self._nothing_done(str(rot)))
         except Exception as error:
             self._broke(error)
+
+    def _reads_first(self) -> bool:
+        """A reservation is told who has the key in any case, and what was put forward before is looked for."""
+        may_be_lost = any(pending.write.mutable for pending in self._intent.writes)
+        return may_be_lost and not self._intent.is_exposed and self._driver.stale_keys.is_first(self.key)
 
     def _selected(self, selected: object) -> None:
         try:
@@ -191,7 +198,9 @@ class Uncontended(DirectRound[FoldIntent]):
         self._pursue(None, news)
 
     def _pursue(self, selected: Selected | None, news: AlreadyCommitted | StaleEpoch | None) -> None:
-        flow = run_round(self._intent, self._plan.ctx, selected, news)
+        self._run(run_round(self._intent, self._plan.ctx, selected, news))
+
+    def _run(self, flow: Flow[Context]) -> None:
         FlowRunner(self, self._name, flow, self._failed, lambda _: self._finish(self._intent)).start()
 
     def _failed(self, reason: str) -> Context:

@@ -17,7 +17,7 @@ The order in which its methods are called on a connection:
     the end     disconnected
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -60,6 +60,14 @@ OBJECTION_MS = 10_000.0
 """How long a peer to which an earlier start still ran, and which has fallen silent, is waited for. One that is reached
 says it again."""
 
+PASSING_MS = 10_000.0
+"""For a process that another one of its datacenter has superseded to learn that: it speaks once more when it goes on,
+and ends. One that still speaks after this is an operator's to look at."""
+
+FORMER_STARTS = 4
+"""Nonces of a peer's starts before its last, by which a process is known that was superseded: as many take-overs as
+happen while one of them stands still."""
+
 LATELY_MS = 600_000.0
 """How long status and `epoxy doctor` tell of a process that was refused. One that refused itself dials no more."""
 
@@ -92,6 +100,10 @@ class PeerGate:
         self._warned: dict[int, tuple[int, MismatchCode]] = {}
         self._turned_away: dict[int, tuple[int, MismatchCode, float]] = {}
         """The last start of each peer that was refused: its nonce, why, and when."""
+        self._former: dict[int, deque[int]] = {}
+        """Nonces of starts of each peer that were heard, before the one on record."""
+        self._passing: dict[int, tuple[int, float]] = {}
+        """Of each peer, the nonce of a start whose refusal may pass by itself, and when it was refused first."""
         self._recorded_by: set[int] = set()
         self._objections: dict[int, float] = {}
         """Peers to which an earlier start of this store still runs, and when they said so last."""
@@ -105,6 +117,8 @@ class PeerGate:
         """Called when this node may vote from now on, was refused, or waits for another reason."""
         self.alarm: Callable[[str], None] = lambda _: None
         """Called once for each start that is refused, here or of another node."""
+        self.notice: Callable[[str], None] = lambda _: None
+        """Called instead if the refusal is what a take-over inside a datacenter leads to, and passes by itself."""
         self.position: Callable[[], int] = store.position
         """How much of the own store is durable now."""
         self.refusals: Counter[MismatchCode] = Counter()
@@ -266,6 +280,8 @@ class PeerGate:
 
     def _note_refusal(self, peer: int, nonce: int, mismatch: StoreMismatch) -> None:
         is_of_peer = mismatch.code not in (MismatchCode.STARTING, MismatchCode.REFUSED_HERE)
+        if is_of_peer and self._passes(peer, nonce, mismatch.code):
+            return
         if is_of_peer:
             self._turned_away[peer] = nonce, mismatch.code, self._clock.now_ms()
         if self._warned.get(peer) != (nonce, mismatch.code):
@@ -273,6 +289,26 @@ class PeerGate:
             self.refusals[mismatch.code] += 1
             if is_of_peer:
                 self.alarm(f"replica {peer} is refused: {mismatch.words}")
+
+    def _passes(self, peer: int, nonce: int, code: MismatchCode) -> bool:
+        """Of several nodes of a datacenter one is paused, and another takes over. The first may still have connections,
+        and when it goes on it speaks once more. It is refused as a copy would be; but it is the process that was heard
+        before, and no copy: that one would have begun with a nonce of its own."""
+        info = self._replica.config.info(peer)
+        is_late = code is MismatchCode.OLD_COPY and nonce in self._former.get(peer, ())
+        if info is None or len(info.urls) < 2 or not (is_late or code is MismatchCode.STILL_RUNNING):
+            return False
+        now_ms = self._clock.now_ms()
+        first_nonce, first_ms = self._passing.get(peer, (0, 0.0))
+        if first_nonce != nonce:
+            first_ms = now_ms
+            self._passing[peer] = nonce, now_ms
+            late, early = (
+                "one that was superseded is not heard any more",
+                "the new one is heard once the old one is not",
+            )
+            self.notice(f"another process of replica {peer} has taken over: {late if is_late else early}")
+        return now_ms - first_ms < PASSING_MS
 
     def refused_lately(self, peer: int) -> str:
         """Why a process that says it is this peer was refused a short time ago; empty if none was, or if it is heard
@@ -315,6 +351,8 @@ class PeerGate:
         if self._recognise(peer, start.store) is Recognition.NEW:
             self.note(peer, start.store)
         seen = sighting(known, start, greeting.position)
+        if known is not None and (known.store, known.nonce) != (seen.store, seen.nonce):
+            self._former.setdefault(peer, deque(maxlen=FORMER_STARTS)).append(known.nonce)
         self._sightings[peer] = seen
         self._admitted[peer] = start.nonce
         self._heard_ms[peer] = self._clock.now_ms()

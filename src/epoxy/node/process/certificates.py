@@ -18,8 +18,9 @@ SOON_S = 14 * DAY_S
 
 
 class CertificateFiles:
-    """`for_clients`, `for_peers`, `for_dialing`: as `TlsContexts` has them; None without [tls]. `ends`: when the
-    certificates in use end, by the name of the setting."""
+    """`for_clients`, `for_peers`, `for_dialing`: as `TlsContexts` has them; None without [tls]. Of those in use:
+    `ends`, when they end, by the name of the setting; `flaw_found`, the flaw of this node's own, as it was when they
+    were read; `authorities`, fingerprints of those that peers are judged by."""
 
     def __init__(self, files: TlsFiles | None, host: str, now_s: Callable[[], float] = time.time) -> None:
         """`host`: the name under which peers connect to this process."""
@@ -28,6 +29,8 @@ class CertificateFiles:
         self._now_s = now_s
         self._reminded_s = -DAY_S
         self.ends: dict[str, float] = {}
+        self.flaw_found = ""
+        self.authorities: tuple[str, ...] = ()
         self._contexts: TlsContexts | None = None
         self._digest = b""
         self.for_clients: ContextOf | None = None
@@ -36,7 +39,7 @@ class CertificateFiles:
         if self._files is not None:
             self._digest = digest_of(self._files)
             contexts = self._contexts = contexts_of(self._files)
-            self.ends = known_ends(self._files)
+            self._describe(self._files, contexts)
             self.for_clients, self.for_peers = contexts.for_clients, contexts.for_peers
             self.for_dialing = contexts.for_dialing
 
@@ -65,13 +68,18 @@ class CertificateFiles:
         flaw = newer.flaw(self._host)
         if flaw is not None and self.flaw() is None:
             raise ConfigError(f"[tls]: peers would refuse the certificate in {self._files.cert}: {flaw}")
-        self.ends = known_ends(self._files)
+        self._describe(self._files, newer)
         self._contexts.adopt(newer)
         self._digest = digest
         self._reminded_s = -DAY_S
         return "until " + (
             ", ".join([f"{day_of(end)} ({name})" for name, end in self.ends.items()]) or "an unknown end"
         )
+
+    def _describe(self, files: TlsFiles, contexts: TlsContexts) -> None:
+        self.ends = known_ends(files)
+        self.flaw_found = contexts.flaw(self._host) or ""
+        self.authorities = contexts.authorities if files.ca is not None else ()
 
     def remind(self) -> None:
         """Once a day, of certificates that end soon or have ended; and at once when one ends."""

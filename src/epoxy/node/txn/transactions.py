@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from epoxy.model.errors import RottenRow
+from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.marks import OWNED, handed_over, is_owned
 from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
 from epoxy.model.transactions import (
@@ -122,12 +122,13 @@ class Transactions:
     # Before it is put forward
 
     def _is_claimed(self, key: bytes, entry: "Entry") -> bool:
-        """Whether it is known here that the key belongs to transactions, or that it is reserved."""
+        """Whether it is known here that the key belongs to transactions, or that it is reserved. A row that cannot be
+        read says nothing: the key is claimed, which has an outcome in any case."""
         if key in self._ready:
             return True
         try:
             here = self._driver.replica.peek(key, use_cache=False)
-        except RottenRow:
+        except (RottenRow, StoreUnavailable):
             return False
         if here is None or here.committed is None or here.committed.mutable:
             return False

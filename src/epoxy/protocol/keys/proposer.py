@@ -13,8 +13,8 @@ from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.folding import ABSENT, UNKNOWN, answer_found, find, fold, is_decided, tellable
 from epoxy.protocol.keys.local import may_be_decided, run_local
 from epoxy.protocol.keys.operations import FastVote, Fold, Occupied, PendingWrite, Reserved, Select, Selected, Unfolded
-from epoxy.protocol.keys.reader import linearizable, version_of
-from epoxy.protocol.keys.rounds import adopt, decide, learn_locally
+from epoxy.protocol.keys.reader import linearizable, newest_of, read_oks, read_request, version_of
+from epoxy.protocol.keys.rounds import adopt, decide, gather, learn_locally
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 
 OVERTAKEN = "overtaken"
@@ -106,6 +106,20 @@ def run_round(
         pending.travelled = longest(pending.travelled, intent.travelled)
         if pending.lost >= MAX_ROUNDS_LOST:
             intent.answer(pending, ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers"))
+    return ctx
+
+
+def catch_up(intent: FoldIntent, ctx: Context) -> Flow[Context]:
+    """In place of a round: learn the newest version that a quorum has, so that the writes are folded on top of it.
+    Nothing is put forward, so nothing can become unknown by it; if too few answer, the next round finds that out."""
+    voters, slow = ctx.config.voters, ctx.config.quorums.slow
+    try:
+        got = yield from gather(ctx, read_request(intent.key, ctx), voters, need=slow, own={}, base=None)
+        newest = newest_of(read_oks(got.oks).values())
+        if newest is not None:
+            yield from learn_locally(ctx, intent.key, AlreadyCommitted(committed=newest), Path.SLOW)
+    except EpochChanged as change:
+        ctx = yield from adopt(ctx, change)
     return ctx
 
 

@@ -37,7 +37,7 @@ from epoxy.store.embedded.files import (
     sync_parents,
     write_whole,
 )
-from epoxy.store.embedded.space import is_full
+from epoxy.store.embedded.space import is_full, not_opened
 from epoxy.store.embedded.store import open_folder
 
 
@@ -54,7 +54,7 @@ class DataDirBuilder:
             make_parents(path, files)
             self._locks = take_locks(path, name, files)
         except OSError as error:
-            raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+            raise not_opened(error, f"data directory {path}", path, files) from error
         self._draft = path / RESTORING
         try:
             with self._failures():

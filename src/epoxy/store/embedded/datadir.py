@@ -19,7 +19,9 @@ from typing import Self
 from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
+from epoxy.model.cluster import cluster_name
 from epoxy.model.errors import StoreRefused
+from epoxy.model.versions import DIRECTORY_FORMAT
 from epoxy.store.embedded.files import (
     FORMAT_FILE,
     LOG_FOLDER,
@@ -32,11 +34,10 @@ from epoxy.store.embedded.files import (
 )
 from epoxy.store.embedded.log import LOG_SUFFIX
 from epoxy.store.embedded.migration import FROM_FORMAT, Tell, build, can_go_back, go_back, settle
+from epoxy.store.embedded.space import not_opened
 from epoxy.store.embedded.store import open_folder
 
-FORMAT = 5
-"""Of the rows. 2: the configuration is the value of a key. 3: votes have rows apart from their keys. 4: instances of
-the ordered engine are kept by term, which the configuration counts. 5: rows carry checksums."""
+FORMAT = DIRECTORY_FORMAT
 FIRST_LOG_BYTES = 1 << 12
 """Of the segment that is made with the directory: it gets no frames, for the first start begins another."""
 FORMAT_DRAFT, LOCK_FILE, RESTORING = "format.next", "lock", "restoring"
@@ -83,13 +84,13 @@ class DataDir:
             make_folder(path, files)
             locks = take_locks(path, name, files)
         except OSError as error:
-            raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+            raise not_opened(error, f"data directory {path}", path, files) from error
         try:
             wanted = Description(format=FORMAT, replica=replica, cluster=cluster)
             found, is_new = describe(path, wanted, files, make, tell or ignore)
         except OSError as error:
             release(locks, files)
-            raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+            raise not_opened(error, f"data directory {path}", path, files) from error
         except BaseException:
             release(locks, files)
             raise
@@ -157,10 +158,7 @@ def describe(path: Path, wanted: Description, files: Files, make: bool, tell: Te
     file = path / FORMAT_FILE
     if not files.exists(file):
         if not make:
-            raise StoreRefused(
-                f"data directory {path}: empty, but a first member of cluster {wanted.cluster} begins with the rows of "
-                "its backup: run `epoxy restore` here; if it had a disk and lost it, replace the member"
-            )
+            raise StoreRefused(empty_words(path, wanted.cluster))
         sync_parents(files, path)
         make_store(path, files)
         write_whole(files, file, json.encode(wanted))
@@ -173,6 +171,13 @@ def describe(path: Path, wanted: Description, files: Files, make: bool, tell: Te
     settle(path, files)
     check_store(path, files)
     return found, False
+
+
+def empty_words(path: Path, cluster: str) -> str:
+    return (
+        f"data directory {path}: empty, but a first member of cluster {cluster} begins with the rows of its backup: "
+        "run `epoxy restore` here; if it had a disk and lost it, replace the member"
+    )
 
 
 def migrate(path: Path, found: Description, files: Files, tell: Tell) -> Description:
@@ -206,12 +211,25 @@ def holding(path: Path, name: str, files: Files = SYSTEM_FILES) -> Iterator[None
         finally:
             release(locks, files)
     except OSError as error:
-        raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+        raise not_opened(error, f"data directory {path}", path, files) from error
+
+
+def check_format(path: Path, found: int) -> None:
+    """Both numbers are named, and what to do: the directory is left as it is."""
+    if found > FORMAT:
+        raise StoreRefused(
+            f"data directory {path}: format {found}, which is newer than this release knows: it reads format {FORMAT}; "
+            "install the release that wrote it, or a later one"
+        )
+    if found not in (FORMAT, FROM_FORMAT):
+        raise StoreRefused(
+            f"data directory {path}: format {found}; this release reads format {FORMAT}, and migrates {FROM_FORMAT}; "
+            "an earlier release brings it there first"
+        )
 
 
 def check_description(path: Path, found: Description, wanted: Description) -> None:
-    if found.format not in (FORMAT, FROM_FORMAT):
-        raise StoreRefused(f"data directory {path}: format {found.format}; this version reads format {FORMAT}")
+    check_format(path, found.format)
     if found.replica != wanted.replica:
         raise StoreRefused(
             f"data directory {path}: belongs to replica {found.replica}, this is replica {wanted.replica}"
@@ -224,10 +242,6 @@ def check_description(path: Path, found: Description, wanted: Description) -> No
 
 
 def ignore(*_: object) -> None: ...
-
-
-def cluster_name(cluster: str) -> str:
-    return f"cluster {cluster}" if cluster else "a cluster that was not made from a backup"
 
 
 def make_store(path: Path, files: Files) -> None:

@@ -16,6 +16,7 @@ import lmdb
 from msgspec import DecodeError, Struct
 
 from epoxy.model.errors import StoreRefused
+from epoxy.model.versions import OLDEST_DIRECTORY
 from epoxy.store.embedded.checksums import seal
 from epoxy.store.embedded.files import (
     FORMAT_FILE,
@@ -30,7 +31,7 @@ from epoxy.store.embedded.log import LogPosition, WriteAheadLog, segments
 from epoxy.store.embedded.recovery import UNMARKED_FORMAT, recover
 from epoxy.store.embedded.tree import POSITION_ROW, Tree, position_decoder
 
-FROM_FORMAT = 4
+FROM_FORMAT = OLDEST_DIRECTORY
 DRAFT, PREVIOUS, DISCARDED = "migrating", "previous", "discarded"
 PARTS = (LOG_FOLDER, TREE_FOLDER)
 

@@ -17,6 +17,7 @@ from epoxy.store.embedded.datadir import (
     FORMAT,
     LOCK_FILE,
     Description,
+    check_format,
     check_store,
     holder,
     read_description,
@@ -165,10 +166,7 @@ class StoppedStore:
         if not self._files.exists(self.path / FORMAT_FILE):
             raise StoreRefused(f"data directory {self.path}: not made by Epoxy (it has no file `{FORMAT_FILE}`)")
         found = read_description(self.path / FORMAT_FILE, self._files)
-        if found.format not in (FROM_FORMAT, FORMAT):
-            raise StoreRefused(
-                f"data directory {self.path}: format {found.format}; this version reads {FROM_FORMAT} and {FORMAT}"
-            )
+        check_format(self.path, found.format)
         if found.format == FORMAT and self._files.exists(self.path / DRAFT):
             raise StoreRefused(
                 f"data directory {self.path}: its migration to format {FORMAT} was interrupted; start its node once"

@@ -4,7 +4,8 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 
-from epoxy.model.api import DiskUsage
+from epoxy.model.api import DiskUsage, SyncReport
+from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.store.embedded.files import SYSTEM_FILES, Files
 
 LEAST_FREE_BYTES = 1 << 20
@@ -17,6 +18,16 @@ def cause_of(error: Exception, folder: Path, files: Files = SYSTEM_FILES) -> str
     if is_full(error, folder, files):
         return f"the disk is full: make room, and start the node again ({error})"
     return str(error)
+
+
+def not_opened(error: OSError, name: str, folder: Path, files: Files = SYSTEM_FILES) -> StoreFailed | StoreRefused:
+    """What the opening of a data directory ends with. A disk that is full or fails is the disk's fault, as it is while
+    a node runs, and supervisors tell it so by the exit status; anything else is a path or a right that a setting
+    names."""
+    if is_full(error, folder, files) or error.errno == errno.EIO:
+        return StoreFailed(f"{name}: {cause_of(error, folder, files)}")
+    where = f" ({error.filename})" if error.filename else ""
+    return StoreRefused(f"{name}: {error.strerror}{where}")
 
 
 def is_full(error: Exception, folder: Path, files: Files) -> bool:
@@ -32,9 +43,14 @@ def free_bytes(folder: Path, files: Files = SYSTEM_FILES) -> int:
         return LEAST_FREE_BYTES
 
 
-def usage_of(folder: Path, log: Path, tree: Path, files: Files = SYSTEM_FILES) -> DiskUsage:
+def usage_of(
+    folder: Path, log: Path, tree: Path, files: Files = SYSTEM_FILES, syncs: SyncReport | None = None
+) -> DiskUsage:
     return DiskUsage(
-        log_bytes=size_of(log, files), tree_bytes=size_of(tree, files), free_bytes=free_bytes(folder, files)
+        log_bytes=size_of(log, files),
+        tree_bytes=size_of(tree, files),
+        free_bytes=free_bytes(folder, files),
+        syncs=syncs,
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from epoxy.model.api import DiskUsage
-from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.model.errors import StoreFailed
 from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer, stamp
 from epoxy.store.conflicts import Values
@@ -30,7 +30,8 @@ from epoxy.store.embedded.memtable import EMPTY, MISSING, Memtable, MemtableStac
 from epoxy.store.embedded.migration import PREVIOUS, forget_previous
 from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.scrub import ScrubPage, verify
-from epoxy.store.embedded.space import cause_of, usage_of
+from epoxy.store.embedded.space import cause_of, not_opened, usage_of
+from epoxy.store.embedded.syncs import SyncTimes
 from epoxy.store.embedded.tree import DamageReports, Tree
 from epoxy.store.mvcc import UndoLog
 from epoxy.store.transact import Transactor
@@ -77,7 +78,7 @@ class EmbeddedStore(Transactor):
         try:
             self._tree, self._log, replayed, reached = open_folder(folder, log_bytes, files, reports)
         except OSError as error:
-            raise StoreRefused(f"{folder}: {cause_of(error, folder, files)}") from error
+            raise not_opened(error, str(folder), folder, files) from error
         self._folder = folder
         self._files = files
         self._has_previous = files.exists(folder / PREVIOUS)
@@ -134,12 +135,17 @@ class EmbeddedStore(Transactor):
     def position(self) -> int:
         return self._position
 
+    @property
+    def syncs(self) -> SyncTimes:
+        return self._log.syncs
+
     def longest_sync_ms(self) -> float:
         """Of the last seconds: every acknowledgement waits for a sync."""
         return 1000 * self._log.syncs.longest_s()
 
     def disk_usage(self) -> DiskUsage:
-        return usage_of(self._folder, self._folder / LOG_FOLDER, self._folder / TREE_FOLDER, self._files)
+        log, tree = self._folder / LOG_FOLDER, self._folder / TREE_FOLDER
+        return usage_of(self._folder, log, tree, self._files, self._log.syncs.recent())
 
     def scrub(self, after: bytes, rows: int, done: Callable[[ScrubPage], None]) -> None:
         """Check the rows of the tree that come after this key, at most so many, in the checkpoints' thread."""

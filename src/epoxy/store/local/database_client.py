@@ -24,6 +24,7 @@ from epoxy.store.local.database_messages import (
     CutAsk,
     CutEndAsk,
     FenceAsk,
+    FlushAsk,
     FrameBuffer,
     GiveAsk,
     OpenAsk,
@@ -37,7 +38,7 @@ from epoxy.store.local.database_messages import (
     answer_decoder,
     framed,
 )
-from epoxy.store.postgres.database import GroupCommit, Reached, ShardTable, Verdict
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, ShardTable, Verdict
 
 T = TypeVar("T")
 L = TypeVar("L")
@@ -48,6 +49,7 @@ LOAD_KEYS = 256
 rows_decoder = msgpack.Decoder(dict[bytes, bytes])
 range_decoder = msgpack.Decoder(list[tuple[bytes, bytes]])
 position_decoder = msgpack.Decoder(tuple[int, int])
+executed_decoder = msgpack.Decoder(ExecutedBatch)
 reached_decoder = msgpack.Decoder(Reached)
 verdict_decoder = msgpack.Decoder(Verdict)
 session_decoder = msgpack.Decoder(int | None)
@@ -126,8 +128,12 @@ class DatabaseClient:
 
     # Rows.
 
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
-        self._ask(BatchAsk(self._number(), batch), reached_decoder, done, Reached(verdict=Verdict.UNKNOWN))
+    def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
+        self._ask(BatchAsk(self._number(), batch), executed_decoder, done, ExecutedBatch(verdict=Verdict.UNKNOWN))
+
+    def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
+        ask = FlushAsk(self._number(), session, config_epoch)
+        self._ask(ask, reached_decoder, done, Reached(verdict=Verdict.UNKNOWN))
 
     def fence(self, session: int, config_epoch: int, done: Callable[[Verdict], None]) -> None:
         self._ask(FenceAsk(self._number(), session, config_epoch), verdict_decoder, done, Verdict.UNKNOWN)
@@ -175,14 +181,23 @@ class DatabaseClient:
 
     # Reads that the caller waits for.
 
-    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def read_rows(self, keys: Sequence[bytes], *, flush: bool) -> dict[bytes, bytes]:  # noqa: ARG002
+        """They are durable, as those of a range are."""
         found: dict[bytes, bytes] = {}
         for place in range(0, len(keys), LOAD_KEYS):
             ask = RowsAsk(self._number(), keys[place : place + LOAD_KEYS])
             found.update(rows_decoder.decode(self._waiting.ask(ask)))
         return found
 
-    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+    def read_range(
+        self,
+        begin: bytes,
+        end: bytes,
+        limit: int,
+        reverse: bool,
+        *,
+        flush: bool,  # noqa: ARG002
+    ) -> Sequence[KeyValue]:
         return range_decoder.decode(self._waiting.ask(RangeAsk(self._number(), begin, end, limit, reverse)))
 
     def position(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from enum import Enum
 
 from msgspec import Raw, Struct, msgpack
 
-from epoxy.store.postgres.database import GroupCommit
+from epoxy.store.shared.database import GroupCommit
 
 LENGTH_BYTES = 4
 
@@ -101,6 +101,11 @@ class CutEndAsk(DatabaseAsk, frozen=True, array_like=True, tag=15):
     cut: int
 
 
+class FlushAsk(DatabaseAsk, frozen=True, array_like=True, tag=16):
+    session: int
+    config_epoch: int
+
+
 AnyAsk = (
     BatchAsk
     | FenceAsk
@@ -117,6 +122,7 @@ AnyAsk = (
     | CutRowAsk
     | CutRangeAsk
     | CutEndAsk
+    | FlushAsk
 )
 
 

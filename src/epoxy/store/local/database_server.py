@@ -26,6 +26,7 @@ from epoxy.store.local.database_messages import (
     CutRowAsk,
     DatabaseAnswer,
     FenceAsk,
+    FlushAsk,
     FrameBuffer,
     GiveAsk,
     OpenAsk,
@@ -82,6 +83,8 @@ class DatabaseServer:
         match ask:
             case OpenAsk():
                 self._database.open_session(ask.url, ask.version, ask.lease_ms, partial(self._opened, answer))
+            case FlushAsk():
+                self._database.flush(ask.session, ask.config_epoch, answer)
             case CutAsk():
                 self._database.cut(partial(self._cut_opened, ask.number, answer))
             case CutEndAsk():
@@ -154,7 +157,7 @@ def serve(database: LocalDatabase, ask: AnyAsk, answer: Answer) -> None:
         case BatchAsk():
             database.commit(ask.batch, answer)
         case RowsAsk():
-            answer(database.read_rows(ask.keys))
+            answer(database.read_rows(ask.keys, flush=True))
         case FenceAsk():
             database.fence(ask.session, ask.config_epoch, answer)
         case ShardAsk():
@@ -168,7 +171,7 @@ def serve(database: LocalDatabase, ask: AnyAsk, answer: Answer) -> None:
         case CloseAsk():
             database.close_session(ask.session, lambda: answer(None))
         case RangeAsk():
-            answer(database.read_range(ask.begin, ask.end, ask.limit, ask.reverse))
+            answer(database.read_range(ask.begin, ask.end, ask.limit, ask.reverse, flush=True))
         case PositionAsk():
             answer(database.position())
         case _:

@@ -2,9 +2,12 @@
 
 Rows are those of the replica, as a node that is alone writes them: a data directory is the same for one process and for
 many. What PostgreSQL's locks do is done here by the order of calls in one event loop: a batch is judged and put into
-the store in one call, and is told of when the store's sync has it. Readers see durable rows only.
+the store in one call, and is durable with the store's next sync. Readers see durable rows only, and a batch that is in
+the store is lost with this process alone, and with all others: it is never LOST.
 
-    commit     FENCED, STALE_CONFIG, or a batch of the store; answered when it is durable
+    commit     FENCED, STALE_CONFIG, or a batch of the store; answered when it is there, so that the next one comes
+               while the disk syncs
+    flush      judged at once, and answered when all that is in the store is durable
     fence      judged at once: sessions are in memory, and every change of them is one call
     take       answered when all batches before it are durable, also those of a session that it fenced: the next owner
                reads them
@@ -18,9 +21,9 @@ from epoxy.codec import wire
 from epoxy.ports import KeyValue, StoreCut
 from epoxy.store.buffer import scan
 from epoxy.store.embedded.store import EmbeddedStore
-from epoxy.store.local.session_table import LocalSession, SessionTable
-from epoxy.store.postgres.database import GroupCommit, Reached, ShardTable, Verdict
-from epoxy.store.postgres.row_shards import RowShards
+from epoxy.store.local.session_table import SessionTable
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, ShardTable, Verdict
+from epoxy.store.shared.row_shards import RowShards
 
 T = TypeVar("T")
 
@@ -52,28 +55,32 @@ class LocalDatabase:
 
     # Rows.
 
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+    def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
         session = self.table.find(batch.session)
         if session is None or batch.number > session.batch + 1:
-            self._answer(done, Reached(verdict=Verdict.FENCED))
+            self._answer(done, ExecutedBatch(verdict=Verdict.FENCED))
         elif batch.number <= session.batch:
-            self._when_durable(session, done)
+            self._answer(done, ExecutedBatch(Verdict.DONE, session.batch, session.sequence))
         elif self.config_epoch > batch.config_epoch:
-            self._answer(done, Reached(verdict=Verdict.STALE_CONFIG))
+            self._answer(done, ExecutedBatch(Verdict.STALE_CONFIG, session.batch))
         else:
             rows: dict[bytes, bytes | None] = dict.fromkeys(batch.deleted)
             rows.update([(key, value) for key, value, _ in batch.rows])
             session.sequence = self._store.put_batch(rows, batch.stamped, counts=batch.counts)
             session.batch = batch.number
             self.adopted(batch.next_config_epoch)
-            self._when_durable(session, done)
+            self._answer(done, ExecutedBatch(Verdict.DONE, session.batch, session.sequence))
 
-    def _when_durable(self, session: LocalSession, done: Callable[[Reached], None]) -> None:
-        """What the last batch of the session has reached."""
-        sequence, store = session.sequence, self._store
+    def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
+        found, store = self.table.find(session), self._store
+        if found is None:
+            self._answer(done, Reached(verdict=Verdict.FENCED))
+            return
+        verdict = Verdict.STALE_CONFIG if self.config_epoch > config_epoch else Verdict.DONE
+        number, sequence, stamped_bytes = found.batch, store.newest_stamp(), store.stamped_bytes()
 
         def durable() -> None:
-            done(Reached(Verdict.DONE, sequence, store.position(), store.newest_stamp(), store.stamped_bytes()))
+            done(Reached(verdict, sequence, store.position(), stamped_bytes, number))
 
         if store.pending:
             store.when_durable(durable)
@@ -88,7 +95,7 @@ class LocalDatabase:
         self._answer(done, verdict)
 
     def load(self, keys: Sequence[bytes], done: Callable[[dict[bytes, bytes] | None], None]) -> None:
-        self._answer(done, self.read_rows(keys))
+        self._answer(done, self.read_rows(keys, flush=False))
 
     def load_shard(self, shard: int, done: Callable[[dict[bytes, bytes] | None], None]) -> None:
         view, of = self._store.durable(), self._layout.of
@@ -126,12 +133,22 @@ class LocalDatabase:
 
     # Reads that the caller waits for.
 
-    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def read_rows(self, keys: Sequence[bytes], *, flush: bool) -> dict[bytes, bytes]:  # noqa: ARG002
+        """They are durable."""
         get = self._store.durable().get
         found = [(key, get(key)) for key in keys]
         return {key: value for key, value in found if value is not None}
 
-    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+    def read_range(
+        self,
+        begin: bytes,
+        end: bytes,
+        limit: int,
+        reverse: bool,
+        *,
+        flush: bool,  # noqa: ARG002
+    ) -> Sequence[KeyValue]:
+        """They are durable."""
         return self._store.durable().range(begin, end, limit=limit, reverse=reverse)
 
     def position(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from epoxy.model.shards import ALL_SHARDS
-from epoxy.store.postgres.database import SessionRow, ShardTable
+from epoxy.store.shared.database import SessionRow, ShardTable
 
 
 class LocalSession(Struct):

@@ -1,1 +1,1 @@
-"""The store in a PostgreSQL that several nodes of a datacenter share."""
+"""The database that several nodes of a datacenter share, in a PostgreSQL."""

@@ -9,7 +9,6 @@ from epoxy.model.errors import StoreError
 from epoxy.ports import KeyValue, StoreCut
 from epoxy.store.postgres import statements
 from epoxy.store.postgres.blocking_reads import BlockingReads
-from epoxy.store.postgres.database import GroupCommit, Reached, SessionRow, ShardTable, Verdict
 from epoxy.store.postgres.database_connection import (
     LEASE_BACKOFF_S,
     DatabaseAddress,
@@ -18,6 +17,7 @@ from epoxy.store.postgres.database_connection import (
     connect,
 )
 from epoxy.store.postgres.database_cut import MAX_CUTS, DatabaseCut
+from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, SessionRow, ShardTable, Verdict
 
 T = TypeVar("T")
 
@@ -44,13 +44,14 @@ async def open_database(dsn: str, *, schema: str, cluster: str, replica: int) ->
 
 
 class AsyncpgDatabase:
-    """Batches, loads, fence queries and leases have a connection each, so that they do not wait for each other: a fence
-    query must not wait for a batch that waits for the disk, nor a lease for either."""
+    """Batches, flushes, loads, fence queries and leases have a connection each, so that they do not wait for each
+    other: a batch or a fence query must not wait for a flush that waits for the disk, nor a lease for any."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._loop = asyncio.get_running_loop()
         self._batches = DatabaseConnection(address, "batches")
+        self._flushes = DatabaseConnection(address, "flushes")
         self._loads = DatabaseConnection(address, "loads")
         self._fences = DatabaseConnection(address, "fences")
         self._leases = DatabaseConnection(address, "leases", LEASE_BACKOFF_S)
@@ -66,30 +67,41 @@ class AsyncpgDatabase:
 
     # Rows
 
-    def commit(self, batch: GroupCommit, done: Callable[[Reached], None]) -> None:
+    def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
         arguments = self._arguments(batch)
 
-        async def work(connection: Any) -> Reached:
+        async def work(connection: Any) -> ExecutedBatch:
             found = await connection.fetchrow(statements.COMMIT, *arguments)
             if found is not None:
-                sequence, position, stamped_bytes = found
-                return Reached(Verdict.DONE, sequence, position, sequence, stamped_bytes)
+                return ExecutedBatch(Verdict.DONE, batch.number, found[0])
             return await self._confirm(connection, batch)
 
-        self._ask(self._batches, work, done, Reached(verdict=Verdict.UNKNOWN))
+        self._ask(self._batches, work, done, ExecutedBatch(verdict=Verdict.UNKNOWN))
 
-    async def _confirm(self, connection: Any, batch: GroupCommit) -> Reached:
-        """Why a batch did nothing. A session that expects another batch than the next one is not the one that this
-        process knows: the database lost commits, and the session goes with them."""
-        found = await connection.fetchrow(statements.CONFIRM, batch.session, self._address.replica)
-        if found is None:
-            return Reached(verdict=Verdict.FENCED)
-        number, sequence, position, config_epoch, newest_stamp, stamped_bytes = found
+    async def _confirm(self, connection: Any, batch: GroupCommit) -> ExecutedBatch:
+        """Why a batch did nothing."""
+        found = await connection.fetchrow(statements.FLUSH, batch.session, self._address.replica)
+        if found is None or found["fenced"]:
+            return ExecutedBatch(verdict=Verdict.FENCED)
+        number = found["batch"]
         if number >= batch.number:
-            return Reached(Verdict.DONE, sequence, position, newest_stamp, stamped_bytes)
-        if number == batch.number - 1 and config_epoch > batch.config_epoch:
-            return Reached(verdict=Verdict.STALE_CONFIG)
-        return Reached(verdict=Verdict.UNKNOWN if number == batch.number - 1 else Verdict.FENCED)
+            return ExecutedBatch(Verdict.DONE, number, found["sequence"])
+        if number < batch.number - 1:
+            return ExecutedBatch(Verdict.LOST, number)
+        return ExecutedBatch(
+            Verdict.STALE_CONFIG if found["config_epoch"] > batch.config_epoch else Verdict.UNKNOWN, number
+        )
+
+    def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
+        async def work(connection: Any) -> Reached:
+            found = await connection.fetchrow(statements.FLUSH, session, self._address.replica)
+            if found is None or found["fenced"]:
+                return Reached(verdict=Verdict.FENCED)
+            verdict = Verdict.STALE_CONFIG if found["config_epoch"] > config_epoch else Verdict.DONE
+            stamp, position, size = found["newest_stamp"], found["position"], found["stamped_bytes"]
+            return Reached(verdict, stamp, position, size, found["batch"])
+
+        self._ask(self._flushes, work, done, Reached(verdict=Verdict.UNKNOWN))
 
     def _arguments(self, batch: GroupCommit) -> list[object]:
         stamped = [
@@ -140,7 +152,7 @@ class AsyncpgDatabase:
                     return found
                 last = rows[-1][0]
 
-        self._start(pages(), done)
+        self._start(pages, done)
 
     # Sessions and their shards
 
@@ -190,21 +202,21 @@ class AsyncpgDatabase:
                     continue
                 return
 
-        self._start(attempts(), lambda _: done())
+        self._start(attempts, lambda _: done())
 
     # Reads that the caller waits for
 
-    def read_rows(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        return self._reads.run(_load(keys))
+    def read_rows(self, keys: Sequence[bytes], *, flush: bool) -> dict[bytes, bytes]:
+        return self._reads.run(_read(_load(keys), flush=flush))
 
-    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+    def read_range(self, begin: bytes, end: bytes, limit: int, reverse: bool, *, flush: bool) -> Sequence[KeyValue]:
         statement = statements.REVERSE_RANGE if reverse else statements.RANGE
-        found = self._reads.run(lambda connection: connection.fetch(statement, begin, end, limit))
+        found = self._reads.run(_read(lambda connection: connection.fetch(statement, begin, end, limit), flush=flush))
         return [(row[0], row[1]) for row in found]
 
     def position(self) -> tuple[int, int]:
         replica = self._address.replica
-        found = self._reads.run(lambda connection: connection.fetchrow(statements.POSITION, replica))
+        found = self._reads.run(_read(lambda connection: connection.fetchrow(statements.POSITION, replica), flush=True))
         return found[0], found[1]
 
     def cut(self, done: Callable[[StoreCut | None], None]) -> None:
@@ -218,7 +230,7 @@ class AsyncpgDatabase:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        for connection in (self._batches, self._loads, self._fences, self._leases):
+        for connection in (self._batches, self._flushes, self._loads, self._fences, self._leases):
             connection.close()
         for cut in self._cuts:
             cut.close()
@@ -233,11 +245,11 @@ class AsyncpgDatabase:
             except StoreError:
                 return lost
 
-        self._start(asked(), done)
+        self._start(asked, done)
 
-    def _start(self, work: Coroutine[Any, Any, T], done: Callable[[T], None]) -> None:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, T]], done: Callable[[T], None]) -> None:
         async def run() -> None:
-            result = await work
+            result = await work()
             if not self._closed:
                 done(result)
 
@@ -259,6 +271,17 @@ def _load(keys: Sequence[bytes]) -> Work[dict[bytes, bytes]]:
         return found
 
     return work
+
+
+def _read(work: Work[T], *, flush: bool) -> Work[T]:
+    """On the connection that has read: another one may lead to another server."""
+
+    async def flushed(connection: Any) -> T:
+        found = await work(connection)
+        await connection.execute(statements.FLUSH_LOG)
+        return found
+
+    return flushed if flush else work
 
 
 def _table(row: Any) -> ShardTable:

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Struct, field
 
 from epoxy.model.errors import StoreError, StoreRefused, StoreUnavailable
 from epoxy.store.postgres.schema import examine, prepare, schema_name
+from epoxy.store.postgres.timeline import NewestTimeline
 
 T = TypeVar("T")
 Work = Callable[[Any], Awaitable[T]]
@@ -70,19 +71,21 @@ SETTINGS = {
 
 
 class DatabaseAddress(Struct, frozen=True, kw_only=True):
-    """`dsn`: a `postgresql://` URL, with as many hosts as there are servers that may be the primary, and its TLS."""
+    """`dsn`: a `postgresql://` URL, with as many hosts as there are servers that may be the primary, and its TLS.
+    `timelines`: shared by all connections of a node."""
 
     dsn: str
     schema: str
     cluster: str
     replica: int
+    timelines: NewestTimeline = field(default_factory=NewestTimeline)
 
 
-async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = False) -> Any:
-    """A connection to a server that takes writes and has this replica's tables. Raises StoreError."""
+async def open_connection(address: DatabaseAddress, role: str) -> Any:
+    """A connection to a server that takes writes. Raises StoreError."""
     settings = {**SETTINGS, "search_path": schema_name(address.schema), "application_name": f"epoxy {role}"}
     try:
-        connection = await asyncpg.connect(
+        return await asyncpg.connect(
             address.dsn,
             timeout=CONNECT_S,
             server_settings=settings,
@@ -92,9 +95,14 @@ async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = Fa
     except asyncpg.ClientConfigurationError as error:
         raise StoreRefused(f"the address of the database is not understood: {error}") from error
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
-        raise StoreRefused(f"the database refuses the connection: {error}") from error
+        raise StoreRefused(f"the database refuses the connection: {error}. {remedy(error)}") from error
     except LOST as error:
         raise StoreUnavailable(f"no connection to the database: {described(error)}") from error
+
+
+async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = False) -> Any:
+    """The same, to one that has this replica's tables."""
+    connection = await open_connection(address, role)
     try:
         async with asyncio.timeout(STATEMENT_S):
             if make_tables:
@@ -104,7 +112,7 @@ async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = Fa
     except BaseException as error:
         connection.terminate()
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
-            raise StoreRefused(f"the database refuses what the tables need: {error}") from error
+            raise StoreRefused(f"the database refuses what the tables need: {error}. {remedy(error)}") from error
         if isinstance(error, LOST):
             raise StoreUnavailable(f"the database failed: {described(error)}") from error
         raise
@@ -112,7 +120,24 @@ async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = Fa
 
 
 def described(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    """In one line. What a server says has its own hints below."""
+    told = str(error).partition("\n")[0] or type(error).__name__
+    return f"{told}. {remedy(error)}" if isinstance(error, asyncpg.DiskFullError) else told
+
+
+def remedy(error: BaseException) -> str:
+    """What the operator does about a refusal."""
+    match error:
+        case asyncpg.InvalidPasswordError():
+            return "Is the password in store.url, or in EPOXY_STORE_URL, the one of this role?"
+        case asyncpg.InvalidCatalogNameError():
+            return "Is it the one that store.url should name? If so: CREATE DATABASE name OWNER role"
+        case asyncpg.InsufficientPrivilegeError():
+            return "GRANT CREATE ON DATABASE name TO role, or name a role in store.url that owns the tables"
+        case asyncpg.DiskFullError():
+            return "The database's disk needs room; nothing is lost, and all goes on when it has some"
+        case _:
+            return "May the role in store.url log in (ALTER ROLE role LOGIN), and does pg_hba.conf let this host in?"
 
 
 class DatabaseConnection:
@@ -125,6 +150,7 @@ class DatabaseConnection:
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._connection: Any = None
+        self._timeline = 0
         self._warned = False
         self._backoff_s = 0.0
         self._trouble = ""
@@ -150,6 +176,9 @@ class DatabaseConnection:
                 result = await self._attempted(connection, work)
             finally:
                 timer.cancel()
+            if self._is_past:
+                self._drop()
+                raise StoreUnavailable("the database has failed over, and its old primary was asked")
         except LOST as error:
             if getattr(error, "sqlstate", None) != LOCK_NOT_AVAILABLE:
                 self._drop()
@@ -186,7 +215,13 @@ class DatabaseConnection:
             return result
         raise AssertionError("the last attempt returns or raises")
 
+    @property
+    def _is_past(self) -> bool:
+        return self._address.timelines.is_past(self._timeline)
+
     async def _connected(self) -> Any:
+        if self._connection is not None and self._is_past:
+            self._drop()
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         if self._closed:
@@ -195,6 +230,12 @@ class DatabaseConnection:
             await asyncio.sleep(self._backoff_s)
         self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), LAST_BACKOFF_S, self._most_backoff_s)
         connection = await connect(self._address, self._role)
+        try:
+            async with asyncio.timeout(STATEMENT_S):
+                self._timeline = await self._address.timelines.admit(connection)
+        except BaseException:
+            connection.terminate()
+            raise
         connection.add_log_listener(self._note)
         self._connection = connection
         return connection

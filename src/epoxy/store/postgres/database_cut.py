@@ -1,9 +1,12 @@
 """A cut: one snapshot of the database that stays open, in a thread with a connection of its own.
 
-REPEATABLE READ takes its snapshot with the first statement, and shows every transaction whole or not at all. It is the
-server that keeps what was overwritten since, for all tables. Among that are the versions of the two rows that every
-batch changes, which later batches walk through: after 16,000 of them a batch costs the server three times as much,
-until the cut is closed. So it is closed as soon as it was read.
+REPEATABLE READ shows every transaction whole or not at all. Batches that a crash can still undo may be among them, so
+the snapshot is first taken by a transaction that ends with a flush, and that hands it on: at the same server, whatever
+happens, and everything that it shows is durable before it is used.
+
+It is the server that keeps what was overwritten since, for all tables. Among that are the versions of the two rows that
+every batch changes, which later batches walk through: after 16,000 of them a batch costs the server three times as
+much, until the cut is closed. So it is closed as soon as it was read.
 """
 
 import asyncio
@@ -15,7 +18,7 @@ from typing import Any, TypeVar
 from epoxy.model.errors import StoreError, StoreUnavailable
 from epoxy.ports import KeyValue, Snapshot
 from epoxy.store.postgres.database_connection import LOST, STATEMENT_S, DatabaseAddress, connect, described
-from epoxy.store.postgres.statements import RANGE, REVERSE_RANGE
+from epoxy.store.postgres.statements import FLUSH_LOG, RANGE, REVERSE_RANGE
 
 T = TypeVar("T")
 
@@ -25,10 +28,12 @@ MAX_CUTS = 8
 IDLE_S = 600.0
 """A cut whose reader stays away is ended by the server: it must not keep old rows for ever."""
 
+BEGIN_FLUSH = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+EXPORT = "SELECT pg_export_snapshot()"
 BEGIN = f"""
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET TRANSACTION SNAPSHOT '{{snapshot}}';
 SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S:.0f}s';
-SELECT FROM meta;
 """
 GET = 'SELECT value FROM "row" WHERE key = $1'
 
@@ -130,10 +135,17 @@ class DatabaseCut:
             del job  # It holds what it read, and the next may be minutes away.
 
     async def _connect(self) -> Any:
-        connection = await connect(self._address, "cut")
+        first = await connect(self._address, "cut")
         try:
-            await connection.execute(BEGIN, timeout=STATEMENT_S)
-        except BaseException:
-            connection.terminate()
-            raise
+            await first.execute(BEGIN_FLUSH, timeout=STATEMENT_S)
+            snapshot = await first.fetchval(EXPORT, timeout=STATEMENT_S)
+            connection = await connect(self._address, "cut")
+            try:
+                await connection.execute(BEGIN.format(snapshot=snapshot), timeout=STATEMENT_S)
+                await first.execute(f"{FLUSH_LOG}; COMMIT", timeout=STATEMENT_S)
+            except BaseException:
+                connection.terminate()
+                raise
+        finally:
+            await _ended(first)
         return connection

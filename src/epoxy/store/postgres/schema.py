@@ -11,8 +11,9 @@ from asyncpg import PostgresError
 
 from epoxy.model.errors import InvalidRequest, StoreRefused, StoreUnavailable
 from epoxy.model.shards import ALL_SHARDS, SYSTEM_SHARD
+from epoxy.model.versions import TABLES_FORMAT
 
-FORMAT = 1
+FORMAT = TABLES_FORMAT
 """Of the tables. A process refuses a newer one, and brings an older one up to date with MIGRATIONS."""
 
 MIGRATIONS: dict[int, str] = {}
@@ -60,7 +61,9 @@ SAME_MOMENT = ("23505", "42P06", "42P07", "42710")
 
 LOOK = """
 SELECT pg_is_in_recovery() AS is_standby, current_setting('synchronous_commit') AS synchronous_commit,
-       current_setting('server_version_num')::integer AS version, to_regclass('meta') IS NOT NULL AS has_tables
+       current_setting('server_version_num')::integer AS version, to_regclass('meta') IS NOT NULL AS has_tables,
+       (SELECT bool_and(has_function_privilege(oid, 'execute')) FROM pg_proc
+        WHERE proname = 'pg_logical_emit_message') AS may_flush
 """
 META = "SELECT name, value FROM meta WHERE name IN ('format', 'cluster', 'replica')"
 META_ROWS = 3
@@ -81,6 +84,18 @@ async def prepare(connection: Any, schema: str, cluster: str, replica: int) -> N
         await _make(connection, schema, cluster, replica)
     await _migrate(connection)
     await examine(connection, cluster, replica)
+
+
+async def found_format(connection: Any) -> int | None:
+    """None: there are no tables. Raises StoreRefused."""
+    found = await connection.fetchrow(LOOK)
+    refuse_server(found)
+    if not found["has_tables"]:
+        return None
+    written = await connection.fetchval("SELECT value FROM meta WHERE name = 'format'")
+    if written is None or not written.isdigit():
+        raise StoreRefused("the tables do not say which format they have: the table meta is damaged")
+    return int(written)
 
 
 async def examine(connection: Any, cluster: str, replica: int) -> None:
@@ -113,6 +128,8 @@ def refuse_server(found: Any) -> None:
         raise StoreUnavailable("the server is a standby, which takes no writes; name its primary too")
     if found["synchronous_commit"] == "off":
         raise StoreRefused("synchronous_commit is off: the server acknowledges commits that it may lose; set it to on")
+    if not found["may_flush"]:
+        raise StoreRefused("the role may not execute pg_logical_emit_message, which makes batches durable; grant it")
 
 
 async def _make(connection: Any, schema: str, cluster: str, replica: int) -> None:

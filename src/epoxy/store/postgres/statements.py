@@ -16,9 +16,22 @@ a row that the statement locks or changes, and stays locked until the commit:
   whose last batch was committed before this session was told that it owns the shard: the snapshot has them. Changelog
   rows are new, because their stamps are.
 
-What a commit that was not answered left behind is asked with CONFIRM, which changes a row as well. Its own commit waits
-for the synchronous standby, and with it for all commits before, also for one that the server recovered from its own
-disk after a crash, before a standby had it.
+A batch is committed with `synchronous_commit` off, and made durable by FLUSH, a transaction of its own that is
+committed as the server is set up. PostgreSQL releases a transaction's locks only when its commit is on the disk, and at
+the synchronous standby: batches of all sessions would wait for each other's syncs at the replica's row. The log is
+written in one order, so what is durable is always a prefix of it:
+
+- FLUSH writes a record that no reader sees and no lock guards; its commit comes later in the log than every batch that
+  its snapshot shows. Where it is answered, they are durable, at the standby too. It is a fence query as well.
+- After a crash all batches from some point on are gone, those of other sessions that came later among them, and each
+  session's number says which of its own. Stamps of lost batches are given anew; rows with them were shown by none of
+  the statements below without a FLUSH after it.
+- Only COMMIT is so. What names owners of shards (TAKE, GIVE, CLOSE_SESSION) is durable before others see it. FENCE_DEAD
+  waits for the lock that a batch of the dead session holds, so TAKE's commit comes later in the log than all of them:
+  the next owner reads nothing that a crash can undo. GIVE comes after the owner's last flush.
+
+What a commit that was not answered left behind is asked with FLUSH. Its own commit waits for the synchronous standby:
+an old primary that has lost it says nothing of batches that the new one does not have.
 """
 
 COMMIT = """
@@ -50,30 +63,30 @@ WITH held AS MATERIALIZED (
     FROM reached, unnest($12::bigint[], $13::integer[], $14::bytea[], $15::bytea[], $16::bytea[])
         AS stamped (number, index, prefix, suffix, value)
 )
-SELECT sequence, position, stamped_bytes FROM reached
+SELECT sequence, set_config('synchronous_commit', 'off', true) FROM reached
 """
-"""A stamp is eight bytes of the commit's number and two of the row's within it, as `buffer.stamp` has it."""
+"""A stamp is eight bytes of the commit's number and two of the row's within it, as `buffer.stamp` has it. The setting
+is read at the commit, and ends with the transaction; a batch that is refused does not change it."""
 
-CONFIRM = """
-UPDATE session SET batch = batch WHERE id = $1 AND NOT fenced
-RETURNING batch, sequence, (SELECT position FROM replica WHERE id = $2),
-          (SELECT config_epoch FROM replica WHERE id = $2) AS config_epoch,
-          (SELECT sequence FROM replica WHERE id = $2) AS newest_stamp,
-          (SELECT stamped_bytes FROM replica WHERE id = $2) AS stamped_bytes
+FLUSH = """
+SELECT session.fenced, session.batch, session.sequence, replica.config_epoch, replica.sequence AS newest_stamp,
+       replica.position, replica.stamped_bytes, pg_logical_emit_message(true, 'epoxy', '')
+FROM session LEFT JOIN replica ON replica.id = $2 WHERE session.id = $1
 """
-"""Comes after COMMIT found nothing to do, so its snapshot has what COMMIT stumbled over."""
+"""Without a row of the session nothing is flushed, and nothing may be told. The message is a part of the transaction,
+and costs a few bytes of the log."""
+
+FLUSH_LOG = "SELECT pg_logical_emit_message(true, 'epoxy', '')"
+"""For a connection that has read what others may not have flushed."""
 
 FENCE = """
-WITH witness AS (
-    UPDATE session SET fenced = fenced
-    WHERE id = $1 AND NOT fenced AND current_setting('synchronous_standby_names') <> ''
-    RETURNING 1
-)
-SELECT replica.config_epoch <= $2 FROM session, replica WHERE session.id = $1 AND NOT session.fenced AND replica.id = $3
+SELECT replica.config_epoch <= $2,
+       CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(true, 'epoxy', '') END
+FROM session, replica WHERE session.id = $1 AND NOT session.fenced AND replica.id = $3
 """
 """Where commits wait for a standby the answer does, too: of two servers that both believe they are the primary, the old
 one has no standby any more, and must not say that a session is in force which was fenced at the other. Without one the
-update finds no row, and the statement only reads."""
+statement only reads."""
 
 LOAD = 'SELECT key, value FROM "row" WHERE key = ANY ($1::bytea[])'
 LOAD_SHARD = 'SELECT key, value FROM "row" WHERE shard = {shard:d} AND key > $1 ORDER BY key LIMIT $2'

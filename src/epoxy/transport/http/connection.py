@@ -14,7 +14,8 @@ from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.request_body import RequestBody
 from epoxy.transport.http.upgraded import UpgradedProtocol
 from epoxy.transport.limits import HttpLimits
-from epoxy.transport.peers.frames import PROTOCOL, FrameHandler
+from epoxy.transport.peers.frames import FrameHandler
+from epoxy.transport.peers.negotiation import version_of
 from epoxy.transport.peers.session import PeerSession
 
 STOPPING = 503, "stopping", "the node is stopping: further requests on this connection are not read"
@@ -153,12 +154,11 @@ class HttpConnection(asyncio.Protocol):
 
     def switch(self, exchange: Exchange, session: PeerSession, handler: FrameHandler) -> None:
         first = exchange is self._exchanges[0] and not self._in_later_turn
-        if first and exchange.request.headers.get(b"upgrade", b"").lower() == PROTOCOL:
+        if first and version_of(exchange.request.headers.get(b"upgrade", b"")) is not None:
             self._switch = session, handler
         else:
             exchange.answered = False
-            message = f"this address speaks {PROTOCOL.decode()}, as the first request of a connection"
-            exchange.fail(400, "bad_request", message)
+            exchange.fail(400, "bad_request", "frames are asked for by the first request of a connection")
 
     def upgrade(self, exchange: Exchange, protocol: UpgradedProtocol) -> None:
         """A handler calls this while the parser is at work, so the parser is released later. What the client sent

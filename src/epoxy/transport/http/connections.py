@@ -7,6 +7,9 @@ from epoxy.transport.holdings import Holdings
 from epoxy.transport.http.eviction import UnprovenSet
 from epoxy.transport.http.response_cache import ResponseCache
 
+DRAIN_POLL_S = 0.01
+"""How often a stopping node checks whether the last client has gone."""
+
 SWEEP_S = 1.0
 """The shortest time limit is two of these. One timer for all connections: a timer for each request costs as much as
 reading it."""
@@ -162,6 +165,18 @@ class Connections:
     def last_call(self) -> None:
         """Close every connection after its next answer, and refuse new ones."""
         self.draining = True
+
+    async def drain_clients(self, grace_s: float) -> None:
+        """As `drain`, of all connections but those of peers, on which comes what clients wait for."""
+        self.last_call()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_s
+        for connection in self._open - self._peers:
+            connection.drain()
+        while self._open - self._peers and loop.time() < deadline:
+            await asyncio.sleep(DRAIN_POLL_S)
+        for connection in self._open - self._peers:
+            connection.abort()
 
     async def drain(self, grace_s: float) -> None:
         """Wait until everything under way is answered, at most `grace_s`, then abort the rest."""

@@ -71,6 +71,8 @@ class GatewayConnection(asyncio.Protocol):
     ) -> None:
         self.url = url
         self.idle_since = 0.0
+        self.lost_request = False
+        """It was lost before the request on it was answered."""
         self._idle = idle
         self._ended = ended
         self._transport: asyncio.Transport | None = None
@@ -189,13 +191,15 @@ class GatewayConnection(asyncio.Protocol):
         exchange, stream, pipe = self._exchange, self._stream, self._pipe
         self._forget()
         self._pipe = None
+        lost = exchange if pipe is None and stream is None and exchange is not None and not exchange.answered else None
+        self.lost_request = lost is not None
         self._ended(self)
         if pipe is not None:
             pipe.close()
         elif stream is not None:
             stream.abort()
-        elif exchange is not None and not exchange.answered:
-            refuse(exchange, "gateway_lost", LOST, definite=exchange.request.method in READING)
+        elif lost is not None:
+            refuse(lost, "gateway_lost", LOST, definite=lost.request.method in READING)
 
     def pause_writing(self) -> None:
         self._write_paused = True

@@ -3,11 +3,20 @@
 from collections.abc import Callable
 
 from epoxy.model.incarnation import StoreMismatch
+from epoxy.model.versions import PeerVersions
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.incoming import Refusal
 from epoxy.transport.http.response import Headers
 from epoxy.transport.peers.auth import OPERATOR, BadSignature, Verifier
-from epoxy.transport.peers.frames import PROTOCOL, FrameExchange
+from epoxy.transport.peers.frames import FrameExchange
+from epoxy.transport.peers.negotiation import (
+    PROTOCOL,
+    SPEAKS_HEADER,
+    known_versions,
+    offer_text,
+    verify_offer,
+    version_of,
+)
 from epoxy.transport.peers.session import PeerSession, accept_handshake
 from epoxy.transport.peers.signed_header import NO_GREETING, Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate, StoreGate
@@ -17,6 +26,9 @@ LOST_STATUS = 504
 """The answer of an emulated link that is cut: treated as no answer."""
 
 CUT = LOST_STATUS, "link_cut", "this link is cut on purpose"
+
+WRONG_VERSION = "wrong_version"
+"""The code of an answer to a handshake: the two ends have no version of the wire in common."""
 
 HasLeft = Callable[[SignedHeader], bool]
 """Whether the sender is no member any more: it is answered with the configuration, and its store is not recorded."""
@@ -35,23 +47,45 @@ class Authenticator:
         link: Link | None = None,
         certificates: bool = False,
         has_left: HasLeft = has_none_left,
+        versions: PeerVersions | None = None,
     ) -> None:
         """`gate`: which stores are heard; without one, all. `certificates`: refuse connections without a client
-        certificate."""
+        certificate. `versions`: of the wire, of this node and its peers."""
         self._verifier = verifier
         self._gate = gate if gate is not None else OpenGate()
         self._link = link
         self._certificates = certificates
         self._has_left = has_left
+        self._versions = versions or known_versions(verifier.me)
 
-    def verify_handshake(self, exchange: Exchange) -> Signed | None:
-        """As `verify`. The version of frames is checked first: another release may sign in another way."""
-        asked = exchange.request.headers.get(b"upgrade", b"").lower()
-        if asked == PROTOCOL:
-            return self.verify(exchange)
-        spoken = f"this address speaks {PROTOCOL.decode()}, and {asked.decode('ascii', 'replace')!r} was asked for"
-        exchange.fail(400, "bad_request", f"{spoken}; both nodes need the same release of Epoxy")
-        return None
+    def accept(self, exchange: Exchange) -> PeerSession | None:
+        """The server's end of a handshake, in the highest version that both ends speak. None: refused, and
+        answered."""
+        headers, mine = exchange.request.headers, self._versions.mine
+        upgrade, offered = headers.get(b"upgrade", b""), headers.get(SPEAKS_HEADER)
+        asked = version_of(upgrade)
+        if asked is None or (offered is None and not mine.oldest <= asked <= mine.newest):
+            # Before the signature is read: a release that makes no offers may sign in another way, too.
+            asked_for = f"{upgrade.decode('ascii', 'replace')!r} was asked for"
+            spoken = f"replica {self._versions.me} (release {mine.release}) speaks {PROTOCOL.decode()}{mine.text}"
+            exchange.fail(400, WRONG_VERSION, f"{spoken}, and {asked_for}; see docs/upgrading.md for the order")
+            return None
+        signed = self.verify(exchange)
+        if signed is None:
+            return None
+        sender = signed.header.sender
+        theirs = verify_offer(signed.key.secret, signed.mac, offered) if offered is not None else None
+        if offered is not None and (theirs is None or theirs.oldest != asked):
+            why = "cannot be read, is not signed for this request, or begins with another version than was asked for"
+            exchange.fail(400, WRONG_VERSION, f"the header {SPEAKS_HEADER.decode()} {why}")
+            return None
+        version = self._versions.heard(sender, theirs)
+        if version is None:
+            exchange.fail(400, WRONG_VERSION, self._versions.trouble(sender))
+            return None
+        session = self.open_session(signed, offer_text(mine) if offered is not None else b"")
+        session.version = version
+        return session
 
     def verify(self, exchange: Exchange) -> Signed | None:
         """Check that the sender holds the secret. None: refused, and answered."""
@@ -113,11 +147,11 @@ class Authenticator:
             exchange.fail(refusal.status, refusal.code, refusal.message)
         return None
 
-    def open_session(self, signed: Signed) -> PeerSession:
+    def open_session(self, signed: Signed, offer: bytes = b"") -> PeerSession:
         """A store that is refused refuses itself when it reads the answer, and sends no frame. So its start is judged
         here already, all but its position, for the sake of the log at this end."""
         header = signed.header
-        session = accept_handshake(signed, self._gate)
+        session = accept_handshake(signed, self._gate, offer)
         is_heard = self._link is None or self._link.hears(header.sender)
         if is_heard and not self._has_left(header):
             self._gate.meet(header.sender, header.greeting, None)

@@ -1,6 +1,7 @@
 """Requests and answers between peers as short binary frames, on a connection that began as HTTP.
 
-    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/5`, answered with 101
+    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/5`, answered with 101; which version
+                                is spoken: `negotiation.py`
     request     length u32 | seal, 32 bytes | epoch of the sender u64 | position u64 | body
     answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | recorded u8 | position u64 | body
 
@@ -22,6 +23,7 @@ from typing import cast
 from epoxy.codec.seals import SEAL_BYTES, Seals
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.model.incarnation import StoreMismatch
+from epoxy.model.versions import PeerVersions
 from epoxy.transport.http import response
 from epoxy.transport.http.connections import Account, Connections
 from epoxy.transport.http.request import HttpReply
@@ -30,22 +32,23 @@ from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
 from epoxy.transport.peers.gateway_refusal import may_be_not_gateway, says_not_gateway
 from epoxy.transport.peers.keyring import SigningKey
+from epoxy.transport.peers.negotiation import PROTOCOL, SPEAKS_HEADER, read_offer, sign_offer
 from epoxy.transport.peers.session import (
     NONCE_BYTES,
     PeerSession,
     StartCheck,
     conclude_handshake,
 )
-from epoxy.transport.peers.signed_header import SignedHeader, read_greeting
+from epoxy.transport.peers.signed_header import GREETING_FIELDS, SignedHeader, read_greeting
 from epoxy.transport.peers.store_gate import StoreGate
 
 log = logging.getLogger("epoxy.peers")
 
-PROTOCOL = b"epoxy-frames/5"
-"""Contains the version. A request for another one is refused with an answer that names this one."""
+SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b" % PROTOCOL
+"""Followed by the version."""
 
-SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL
-"""Followed by the nonce in hex, the server's greeting, and the proof in hex, with commas between them."""
+SESSION_LINE = b"\r\nepoxy-session: "
+"""Followed by the nonce in hex, the server's greeting, its offer, and the proof in hex, with commas between them."""
 
 MAX_FRAME_BYTES = MAX_ENCODED_BYTES + (4 << 10)
 """The longest body, and the fields before it."""
@@ -65,18 +68,16 @@ NO_HEADERS: dict[bytes, bytes] = {}
 FrameHandler = Callable[["FrameExchange"], None]
 
 
-def handshake_request(host: bytes, signature: bytes) -> bytes:
-    return b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n" % (
-        STREAM_PATH,
-        host,
-        signature,
-        PROTOCOL,
+def handshake_request(host: bytes, signature: bytes, oldest: int, offer: bytes) -> bytes:
+    return (
+        b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b%d\r\n%b: %b\r\n\r\n"
+        % (STREAM_PATH, host, signature, PROTOCOL, oldest, SPEAKS_HEADER, offer)
     )
 
 
 def handshake_answer(session: PeerSession) -> bytes:
     nonce, proof = session.nonce.hex().encode(), session.proof.hex().encode()
-    return b"%b%b,%b,%b\r\n\r\n" % (SWITCHING, nonce, session.greeting_text, proof)
+    return b"%b%d%b%b,%b,%b\r\n\r\n" % (SWITCHING, session.version, SESSION_LINE, nonce, session.said, proof)
 
 
 class BadFrame(Exception):
@@ -356,27 +357,41 @@ class FrameServer(asyncio.Protocol):
 class PeerHandshake:
     """The client's part of a handshake."""
 
-    def __init__(self, host: bytes, key: SigningKey, header: SignedHeader, gate: StoreGate) -> None:
+    def __init__(
+        self, host: bytes, key: SigningKey, header: SignedHeader, gate: StoreGate, versions: PeerVersions
+    ) -> None:
         self._key = key
         self._header = header
         self._gate = gate
+        self._versions = versions
         self.mismatch: StoreMismatch | None = None
         """Why the server is not heard, after its answer."""
         signature, self._mac = auth.sign(key.secret, header, STREAM_PATH, b"")
-        self.request = handshake_request(host, signature)
+        self.request = handshake_request(
+            host, signature, versions.mine.oldest, sign_offer(key.secret, self._mac, versions.mine)
+        )
 
     def session(self, head: bytes) -> PeerSession | None:
-        """From the head of the answer. None: it is not an answer to this handshake by a holder of our secret."""
-        given, _, rest = head.removeprefix(SWITCHING).partition(b",")
+        """From the head of the answer. None: it is not an answer to this handshake by a holder of our secret, or in
+        another version than both ends would choose."""
+        number, _, said = head.removeprefix(SWITCHING).partition(SESSION_LINE)
+        given, _, rest = said.partition(b",")
         text, _, proof = rest.rpartition(b",")
+        fields = text.split(b",")
+        offer = b",".join(fields[GREETING_FIELDS:])
         try:
-            nonce, greeting = bytes.fromhex(given.decode("ascii")), read_greeting(text.split(b","))
+            nonce, greeting = bytes.fromhex(given.decode("ascii")), read_greeting(fields[:GREETING_FIELDS])
         except ValueError:
             return None
-        session = conclude_handshake(self._key, self._mac, nonce, self._header, greeting, self._gate)
-        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.greeting_text == text
-        if not proven or len(nonce) != NONCE_BYTES:
+        session = conclude_handshake(self._key, self._mac, nonce, self._header, greeting, self._gate, offer)
+        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.said == text
+        theirs = read_offer(offer)
+        if not proven or len(nonce) != NONCE_BYTES or (offer and theirs is None):
             return None
+        version = self._versions.heard(self._header.recipient, theirs)
+        if version is None or number != b"%d" % version:
+            return None
+        session.version = version
         self._gate.told(self._header.recipient, greeting.known)
         self.mismatch = session.start.refusal(greeting.position)
         return session

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from epoxy.model.versions import PeerVersions
 from epoxy.ports import Clock, Dice
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.keyring import Keyring
@@ -21,6 +22,8 @@ class Identity(Struct):
     epoch: Callable[[], int]
     gate: StoreGate
     wall_ms: Callable[[], int] = auth.wall_ms
+    versions: PeerVersions | None = None
+    """Of the wire. None: of links that are not frames between replicas."""
 
     def header(self, recipient: int, nonce: int) -> SignedHeader:
         return SignedHeader(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.gate.greeting(recipient))

@@ -165,7 +165,9 @@ class PeerLink:
 
     def _begin_handshake(self, host: bytes) -> PeerHandshake:
         header = self._identity.header(self.id, self._context.dice.nonce())
-        return PeerHandshake(host, self._identity.keys.spoken, header, self._identity.gate)
+        versions = self._identity.versions
+        assert versions is not None, "set with the links"
+        return PeerHandshake(host, self._identity.keys.spoken, header, self._identity.gate, versions)
 
     # Sending.
 

@@ -3,7 +3,7 @@
     secret      what peers sign with (`auth.peer_secret`)
     mac         the MAC of the request that asked for frames: it covers both replicas, epoch, time, store and a nonce
     nonce       drawn by the server
-    greeting    of the server, as text
+    greeting    of the server, as text, and its offer of versions if the client made one
     proof       HMAC-SHA256(secret, "switched\\n" mac "\\n" nonce greeting)
     key         HMAC-SHA256(secret, direction "\\n" mac "\\n" nonce greeting)    for "questions" and for "answers"
     seal        HMAC-SHA256(key, number u64 | the frame behind its seal)  numbers count from 0 in each direction
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from epoxy.codec.seals import Seals
 from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
+from epoxy.model.versions import OLDEST_WIRE
 from epoxy.transport.peers.keyring import SigningKey
 from epoxy.transport.peers.signed_header import Signed, SignedHeader, greeting_text
 from epoxy.transport.peers.store_gate import StoreGate
@@ -70,16 +71,26 @@ class PeerSession:
     """Either end of a connection."""
 
     def __init__(
-        self, key: SigningKey, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, start: StartCheck
+        self,
+        key: SigningKey,
+        mac: bytes,
+        nonce: bytes,
+        header: SignedHeader,
+        greeting: Greeting,
+        start: StartCheck,
+        offer: bytes = b"",
     ) -> None:
-        """`key`: that the handshake was signed with. `header` is the client's, `greeting` the server's, `start` checks
-        the other end's."""
+        """`key`: that the handshake was signed with. `header` is the client's, `greeting` and `offer` (of versions) the
+        server's, `start` checks the other end's."""
         self.key = key
         self.header = header
         self.start = start
         self.nonce = nonce
-        self.greeting_text = greeting_text(greeting)
-        drawn = nonce + self.greeting_text
+        self.version = OLDEST_WIRE
+        """Of the wire, as the two ends have chosen."""
+        self.said = greeting_text(greeting) + (b"," + offer if offer else b"")
+        """By the server, beside its nonce."""
+        drawn = nonce + self.said
         self.proof = derive_key(key.secret, b"switched", mac, drawn)
         self.request_seals = Seals(derive_key(key.secret, b"questions", mac, drawn))
         self.answer_seals = Seals(derive_key(key.secret, b"answers", mac, drawn))
@@ -99,18 +110,25 @@ def derive_key(secret: bytes, purpose: bytes, mac: bytes, drawn: bytes) -> bytes
     return hmac.digest(secret, b"%b\n%b\n%b" % (purpose, mac, drawn), "sha256")
 
 
-def accept_handshake(signed: Signed, gate: StoreGate) -> PeerSession:
-    """The server's end. `signed`: the request that asked for frames, verified."""
+def accept_handshake(signed: Signed, gate: StoreGate, offer: bytes = b"") -> PeerSession:
+    """The server's end. `signed`: the request that asked for frames, verified. `offer`: of this end, if the client made
+    one."""
     header = signed.header
     gate.told(header.sender, header.greeting.known)
     greeting = gate.greeting(header.sender)
     start = StartCheck(gate, header.sender, header.greeting, greeting.known)
-    return PeerSession(signed.key, signed.mac, os.urandom(NONCE_BYTES), header, greeting, start)
+    return PeerSession(signed.key, signed.mac, os.urandom(NONCE_BYTES), header, greeting, start, offer)
 
 
 def conclude_handshake(
-    key: SigningKey, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, gate: StoreGate
+    key: SigningKey,
+    mac: bytes,
+    nonce: bytes,
+    header: SignedHeader,
+    greeting: Greeting,
+    gate: StoreGate,
+    offer: bytes = b"",
 ) -> PeerSession:
     """The client's end, before the server's proof is checked."""
     start = StartCheck(gate, header.recipient, greeting, header.greeting.known)
-    return PeerSession(key, mac, nonce, header, greeting, start)
+    return PeerSession(key, mac, nonce, header, greeting, start, offer)

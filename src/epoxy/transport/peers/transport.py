@@ -12,6 +12,7 @@ from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.model.errors import CodecError, Oversized
 from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Failed, Reply, Request
+from epoxy.model.versions import PeerVersions
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import STREAM_PATH, PeerLimits
@@ -19,6 +20,7 @@ from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import FrameExchange
 from epoxy.transport.peers.keyring import Keyring, keyring_of
 from epoxy.transport.peers.link_context import Identity, LinkContext
+from epoxy.transport.peers.negotiation import known_versions
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.store_gate import OpenGate, StoreGate
@@ -52,15 +54,19 @@ class Peers:
         ssl: ContextOf | None = None,
         link: Link | None = None,
         gate: StoreGate | None = None,
+        versions: PeerVersions | None = None,
     ) -> None:
         """`links`: the address of every peer. `link`: emulated delays and cuts. `gate`: which stores are heard; without
-        one, all."""
+        one, all. `versions`: another build's than this one's."""
         self._limits = limits or PeerLimits()
         self._clock = clock
         self._timer: Timer | None = None
         self._ticked_ms = -math.inf
         self.ticked: Callable[[], None] = lambda: None
-        self.identity = Identity(me, keyring_of(secret), epoch, gate if gate is not None else OpenGate())
+        self.versions = versions or known_versions(me)
+        self.identity = Identity(
+            me, keyring_of(secret), epoch, gate if gate is not None else OpenGate(), versions=self.versions
+        )
         self.context = LinkContext(clock, dice, link or Link(clock), ssl)
         self._urls: dict[int, str] = {}
         self._peers: dict[int, PeerLink] = {}
@@ -180,9 +186,9 @@ class PeerEndpoint:
 
     def __call__(self, exchange: Exchange) -> None:
         if exchange.request.path == STREAM_PATH:
-            handshake = self._authenticator.verify_handshake(exchange)
-            if handshake is not None:
-                exchange.switch(self._authenticator.open_session(handshake), self.handle_frame)
+            session = self._authenticator.accept(exchange)
+            if session is not None:
+                exchange.switch(session, self.handle_frame)
             return
         began_s = time.perf_counter()
         signed = self._authenticator.authenticate(exchange)

@@ -1,0 +1,1 @@
+"""The store of nodes, or processes, that share a database: what is common to all databases."""
