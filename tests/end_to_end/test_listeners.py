@@ -38,7 +38,7 @@ class Apart:
     """Where a node's peers and operators connect."""
 
     def __init__(self, node: ClusterNode) -> None:
-        peers, admin = free_ports(2)
+        (peers,), (admin,) = free_ports(1, PEERS), free_ports(1, ADMIN)
         self.node = node
         self.url = f"http://{PEERS}:{peers}"
         self.admin = f"{ADMIN}:{admin}"
@@ -52,7 +52,7 @@ class Apart:
 
     def move(self) -> str:
         """To another port; returns its new address."""
-        (port,) = free_ports(1)
+        (port,) = free_ports(1, PEERS)
         text, url = self.node.config.read_text(), f"http://{PEERS}:{port}"
         self.node.config.write_text(text.replace(self.url.removeprefix("http://"), url.removeprefix("http://")))
         self.url = url

@@ -52,6 +52,8 @@ CALL_S = 10.0
 LOG_LINES = 20
 """Last lines of the log of a node that failed, shown with the error."""
 
+LOOPBACK = "127.0.0.1"
+
 PORTS_HELD = 256
 """Twice what the largest cluster takes, and far from the usual limit of 1,024 files."""
 
@@ -406,17 +408,18 @@ def quoted(path: Path) -> str:
     return f'"{escaped}"'
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, host: str = LOOPBACK) -> list[int]:
     """Free ports of the loopback, held from now on."""
-    return hold([0] * count)
+    return hold([0] * count, host)
 
 
-def hold(ports: Sequence[int]) -> list[int]:
+def hold(ports: Sequence[int], host: str = LOOPBACK) -> list[int]:
     """Bind these ports, or any free one for each that is 0, without listening. The system gives them to no other
     process, neither before their server listens nor between two starts of it, and connections to them are refused
-    meanwhile. OSError: another process has one of them."""
+    meanwhile. `host`: where the server will listen; a port that is free at one address may be taken at another, also by
+    a client's connection that was closed within the last minute. OSError: another process has one of them."""
     with ExitStack() as undo:
-        sockets = [undo.enter_context(bound_socket(port)) for port in ports]
+        sockets = [undo.enter_context(bound_socket(port, host)) for port in ports]
         given = [taken.getsockname()[1] for taken in sockets]
         HELD.extend(taken.detach() for taken in sockets)
     # Only Linux lets a server listen on a port that another socket has bound; elsewhere they are released at once.
@@ -425,11 +428,11 @@ def hold(ports: Sequence[int]) -> list[int]:
     return given
 
 
-def bound_socket(port: int) -> socket.socket:
+def bound_socket(port: int, host: str = LOOPBACK) -> socket.socket:
     """It does not listen. Only a server with SO_REUSEADDR can bind the same port."""
     taken = socket.socket()
     try:
-        taken.bind(("127.0.0.1", port))
+        taken.bind((host, port))
     except OSError:
         taken.close()
         raise
