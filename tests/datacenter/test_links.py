@@ -110,18 +110,18 @@ def test_a_long_queue_leaves_in_several_frames() -> None:
     run(test())
 
 
-def slow_answers() -> Coroutine[Any, Any, None]:
+def slow_answers(patience_s: float = 5.0) -> Coroutine[Any, Any, None]:
     async def test() -> None:
         async with datacenter(2) as (one, two):
             owns_all(two)
             two.served.holds_back = lambda question: isinstance(question, Write)
             first, second = one.ask(2, a_write(1)), one.ask(2, a_write(2))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(patience_s):
                 assert isinstance(await one.ask(2, a_read(1)), ReadResult)
             assert not first.done()
             assert not second.done()
             two.served.let_go(1)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(patience_s):
                 assert (await second).proposal == proposal_of(a_write(2), 2)
             assert not first.done()
             two.served.let_go()
@@ -723,6 +723,9 @@ def test_a_shard_that_is_handed_over_under_load_loses_no_request() -> None:
 
 # Planted faults.
 
+SOON_S = 0.5
+"""For what never comes."""
+
 
 def accepts_an_answer_of_another_number(monkeypatch: pytest.MonkeyPatch) -> Coroutine[Any, Any, None]:
     original = NodeDial._answered
@@ -731,7 +734,7 @@ def accepts_an_answer_of_another_number(monkeypatch: pytest.MonkeyPatch) -> Coro
         original(self, next(iter(self._asked)), answer)
 
     monkeypatch.setattr(NodeDial, "_answered", first)
-    return slow_answers()
+    return slow_answers(SOON_S)
 
 
 def answers_in_the_order_of_questions(monkeypatch: pytest.MonkeyPatch) -> Coroutine[Any, Any, None]:
@@ -745,7 +748,7 @@ def answers_in_the_order_of_questions(monkeypatch: pytest.MonkeyPatch) -> Corout
             original(self, oldest, ready.pop(oldest))
 
     monkeypatch.setattr(NodeServer, "_answer", in_order)
-    return slow_answers()
+    return slow_answers(SOON_S)
 
 
 def a_lost_answer_is_told_as_not_sent(monkeypatch: pytest.MonkeyPatch) -> Coroutine[Any, Any, None]:

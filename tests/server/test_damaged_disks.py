@@ -84,6 +84,6 @@ def test_a_tree_that_is_cut_to_half_ends_the_node_with_a_line(filled: Path) -> N
         assert "SIGBUS: the tree in" in line["detail"] or "the tree is damaged" in line["detail"]
     with spawned("-m", "epoxy", *command(node)) as process:
         _, told = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 74
     last = told.splitlines()[-1]
+    assert process.returncode == 74, last
     assert "cut short" in last or "the tree is damaged" in last

@@ -245,6 +245,17 @@ def test_pages_that_lmdb_knows_to_be_damaged_end_the_store(tree: Tree, error: ty
     assert told == [failure]
 
 
+def test_a_damaged_page_of_the_position_ends_the_store(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As everywhere else in the tree: it is no wrong setting."""
+
+    def damaged(*_: object) -> None:
+        raise lmdb.CorruptedError("mdb_get: MDB_CORRUPTED")
+
+    monkeypatch.setattr("epoxy.store.embedded.tree.checked", damaged)
+    with pytest.raises(StoreFailed, match="the tree is damaged, and this node must be replaced"):
+        tree.position()
+
+
 def test_an_empty_key_is_absent(tree: Tree) -> None:
     assert tree.view().get(b"") is None
 

@@ -216,6 +216,8 @@ class Tree:
                     )
                 row = checked(transaction, POSITION_ROW)
             return position_decoder.decode(row) if row is not None else None
+        except DAMAGE as error:
+            raise failure_of(error, "read") from error
         except (lmdb.Error, DecodeError, RottenRow) as error:
             raise StoreRefused(f"{self._environment.path()}: the tree's position cannot be read: {error}") from error
 
