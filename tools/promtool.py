@@ -8,9 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
+
+from tools.debian import NoPackage, runs, take_out
 
 CARRIED = Path(sys.executable).with_name("promtool")
 PACKAGE = "prometheus"
@@ -37,34 +37,10 @@ def promtool() -> Path:
 
 
 def install(to: Path = CARRIED) -> None:
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise NoPromtool(f"no promtool here, and no apt-get to have it from ({HINT})")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        # A machine that was just made has no list of packages yet.
-        if not download(folder) and not (quiet(["apt-get", "-q", "update"], folder) and download(folder)):
-            raise NoPromtool(f"apt-get has no package {PACKAGE} for us ({HINT})")
-        (package,) = folder.glob("*.deb")
-        subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
-        # Renamed into place: half of it would be taken for one.
-        draft = to.with_name(f"{to.name}.next")
-        shutil.copy2(folder / INSIDE, draft)
-        draft.replace(to)
-
-
-def download(folder: Path) -> bool:
-    return quiet(["apt-get", "-q", "download", PACKAGE], folder)
-
-
-def quiet(command: Sequence[str], folder: Path) -> bool:
-    return subprocess.run(command, cwd=folder, check=False, stdout=sys.stderr).returncode == 0
-
-
-def runs(program: Path) -> bool:
     try:
-        return subprocess.run([program, "--version"], capture_output=True, check=False, timeout=60).returncode == 0
-    except OSError:
-        return False
+        take_out(PACKAGE, INSIDE, to)
+    except NoPackage as missing:
+        raise NoPromtool(f"no promtool here, and {missing} ({HINT})") from missing
 
 
 def main() -> int:

