@@ -316,7 +316,7 @@ bench-leases: setup fast $(BENCH_READY) ## locks whose holder is killed right af
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.leases --etcd $(BENCH_VENV)/bin/etcd $(LEASES)
 
 # ACTORS takes the benchmark's own options; a look: make bench-actors ACTORS='--seconds 2 --asleep 500'
-ACTORS ?=
+ACTORS ?= --write
 .PHONY: bench-actors
 bench-actors: setup fast $(BENCH_READY) ## requests to actors with and without state beside an aiohttp handler, and actors that sleep; 2 minutes
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.actors --aiohttp-python $(BENCH_VENV)/bin/python $(ACTORS)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from benchmarks.findings import Verdict
 from benchmarks.machine import ROOT, Conditions
 from benchmarks.report import share, table
+from benchmarks.suite.svg import bar_chart
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -24,6 +25,15 @@ class Table(Struct, frozen=True, kw_only=True):
     rows: list[list[str]]
 
 
+class Bars(Struct, frozen=True, kw_only=True):
+    """A picture: groups of bars with their names, in the order of the tables."""
+
+    file: str
+    title: str
+    label: str
+    groups: dict[str, dict[str, float]]
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """One workload of one run."""
 
@@ -32,6 +42,7 @@ class Part(Struct, frozen=True, kw_only=True):
     conditions: Conditions
     verdicts: list[Verdict]
     tables: list[Table]
+    bars: list[Bars] = []
 
 
 class Columns(Struct, kw_only=True):
@@ -62,6 +73,7 @@ def sections(columns: Columns, order: Iterable[str] = ()) -> Iterator[str]:
     yield circumstances(columns, names)
     for name in names:
         latest = columns.after.get(name) or columns.before[name]
+        yield from (f"![{each.title}](img/{each.file})\n" for each in latest.bars)
         for each in latest.tables:
             yield f"**{each.title}**\n"
             yield table(each.head, each.rows)
@@ -116,11 +128,17 @@ def circumstances(columns: Columns, names: Iterable[str]) -> str:
 
 
 def renew(path: Path, mark: str, order: Iterable[str] = (), page: Path = PAGE) -> None:
-    """The page between `<!-- mark -->` and `<!-- /mark -->`. ValueError: it has no such place."""
+    """The page between `<!-- mark -->` and `<!-- /mark -->`, and its pictures. ValueError: it has no such place."""
     begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->\n"
     before, found, rest = page.read_text("utf-8").partition(begin)
     _, ended, after = rest.partition(end)
     if not found or not ended:
         raise ValueError(f"{page} has no place for these figures: {begin.strip()}")
-    middle = "\n".join(sections(load(path), order))
+    columns = load(path)
+    for part in columns.after.values():
+        for bars in part.bars:
+            picture = page.parent / "img" / bars.file
+            picture.parent.mkdir(exist_ok=True)
+            picture.write_text(bar_chart(bars.title, bars.label, bars.groups), "utf-8")
+    middle = "\n".join(sections(columns, order))
     page.write_text(f"{before}{begin}\n{middle}\n{end}{after}", "utf-8")

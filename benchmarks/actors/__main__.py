@@ -7,7 +7,7 @@
 One client process sends all requests, pipelined over a few connections, and takes less time for one than the node.
 CPU for each request is shown beside the pace, because others may use the machine.
 
-    make bench-actors
+    make bench-actors                                                renews docs/benchmarks.md
     make bench-actors ACTORS='--seconds 2 --asleep 500'              a look
 """
 
@@ -16,20 +16,27 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from benchmarks import columns
 from benchmarks.actors.pipeline import Pace, measure
+from benchmarks.columns import Bars, Part, Table
 from benchmarks.findings import Verdict
-from benchmarks.machine import ROOT
+from benchmarks.machine import ROOT, Conditions, Watch, commit
 from benchmarks.report import table
 from benchmarks.suite.processes import memory
 from epoxy import Client, EpoxyError, Which, testing
+
+RESULT = ROOT / "benchmarks" / "results" / "actors.json"
+MARK = "actors: made by benchmarks.actors"
 
 MANY = 500
 WARM_S = 1.0
@@ -65,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--depth", type=int, default=8, help="requests under way on each of them (default: 8)")
     made.add_argument("--asleep", type=int, default=10_000, help="actors that sleep (default: 10,000)")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    made.add_argument("--write", action="store_true", help="renew benchmarks/results/ and docs/benchmarks.md")
     return made
 
 
@@ -184,9 +192,11 @@ def verdicts(measured: Sequence[Measured], bytes_asleep: float) -> list[Verdict]
     return found
 
 
-def show(report: Report) -> str:
-    head = ["", "a second", "beside aiohttp", "p50 ms", "p99 ms", "node us", "worker us", "client us"]
-    rows = [
+HEAD = ["", "a second", "beside aiohttp", "p50 ms", "p99 ms", "node us", "worker us", "client us"]
+
+
+def cells(report: Report) -> list[list[str]]:
+    return [
         [
             each.name,
             f"{each.pace.a_second:,.0f}",
@@ -199,10 +209,25 @@ def show(report: Report) -> str:
         ]
         for each in report.measured
     ]
-    lines = [f"load average before the run: {report.load_average:.1f}", "", table(head, rows)]
+
+
+def show(report: Report) -> str:
+    lines = [f"load average before the run: {report.load_average:.1f}", "", table(HEAD, cells(report))]
     held = {True: "held", False: "NOT "}
     lines += [f"{held[each.held]} {each.claim}: {each.found} ({each.wanted})" for each in report.verdicts]
     return "\n".join(lines)
+
+
+def part(report: Report, conditions: Conditions) -> Part:
+    groups = {"requests": {each.name: each.pace.a_second for each in report.measured}}
+    return Part(
+        when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        commit=commit(),
+        conditions=conditions,
+        verdicts=report.verdicts,
+        tables=[Table(title="Requests to actors at one node", head=HEAD, rows=cells(report))],
+        bars=[Bars(file="bench-actors.svg", title="Requests to actors at one node", label="a second", groups=groups)],
+    )
 
 
 def run(options: argparse.Namespace) -> Report:
@@ -232,7 +257,12 @@ def run(options: argparse.Namespace) -> Report:
 def main() -> None:
     options = parser().parse_args()
     try:
-        report = run(options)
+        with tempfile.TemporaryDirectory(prefix="epoxy-actors-") as folder:
+            watch = Watch(Path(folder))
+            report = run(options)
+            if options.write:
+                columns.save(RESULT, {"actors": part(report, watch.read())}, before=False)
+                columns.renew(RESULT, MARK)
     except (EpoxyError, OSError, RuntimeError) as error:
         raise SystemExit(f"error: {error}") from None
     except KeyboardInterrupt:

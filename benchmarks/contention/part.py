@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from benchmarks.columns import Part, Table
+from benchmarks.columns import Bars, Part, Table
 from benchmarks.findings import Verdict
 from benchmarks.machine import Watch, commit
 
@@ -33,6 +33,7 @@ class Sheet:
         self._watch = Watch(setting.folder)
         self._verdicts: list[Verdict] = []
         self._tables: list[Table] = []
+        self._bars: list[Bars] = []
 
     def must(self, *verdicts: Verdict) -> None:
         self._verdicts += verdicts
@@ -42,6 +43,9 @@ class Sheet:
     def show(self, title: str, head: list[str], rows: list[list[str]]) -> None:
         self._tables.append(Table(title=title, head=head, rows=rows))
 
+    def draw(self, file: str, title: str, label: str, groups: dict[str, dict[str, float]]) -> None:
+        self._bars.append(Bars(file=file, title=title, label=label, groups=groups))
+
     def part(self) -> Part:
         return Part(
             when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -49,6 +53,7 @@ class Sheet:
             conditions=self._watch.read(),
             verdicts=self._verdicts,
             tables=self._tables,
+            bars=self._bars,
         )
 
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.columns import Part, Table
+from benchmarks.columns import Bars, Part, Table
 from benchmarks.findings import Verdict
 from benchmarks.machine import Watch, commit
 from benchmarks.report import share
@@ -53,6 +53,7 @@ def datacenter_part(makers: Makers, folder: Path, plan: Plan = datacenter.PLAN) 
         conditions=conditions,
         verdicts=[*ratios(found), *unfailing(found)],
         tables=[rates(found), cpu(found)],
+        bars=[bars(found)],
     )
 
 
@@ -100,6 +101,17 @@ def unfailing(found: Found) -> Iterator[Verdict]:
 def by_contender(stretches: Sequence[Stretch]) -> Iterator[tuple[str, list[Outcome]]]:
     for contender in stretches[0].outcomes if stretches else ():
         yield contender, [each.outcomes[contender] for each in stretches]
+
+
+def bars(found: Found) -> Bars:
+    groups = {
+        each.title: {
+            contender: figures(outcomes).rate.median
+            for contender, outcomes in sorted(by_contender(found[each.name]), key=place)
+        }
+        for each in (*WORKLOADS, *WITHIN_SHARES)
+    }
+    return Bars(file="bench-datacenter.svg", title="One region", label="commits a second", groups=groups)
 
 
 def rates(found: Found) -> Table:

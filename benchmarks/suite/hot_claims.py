@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.columns import Part, Table
+from benchmarks.columns import Bars, Part, Table
 from benchmarks.findings import Verdict
 from benchmarks.machine import Watch, commit
 from benchmarks.report import share
@@ -32,7 +32,14 @@ def hot_part(makers: Makers, names: Sequence[str], folder: Path, plan: Plan = PL
         for name, contenders in found.items()
     }
     verdicts = [*against_etcd(by), *fair(by), *unfailing(by), *sound(found), *no_sooner(by, min(conditions.fsync_ms))]
-    return Part(when=now(), commit=commit(), conditions=conditions, verdicts=verdicts, tables=[table(by, found)])
+    return Part(
+        when=now(),
+        commit=commit(),
+        conditions=conditions,
+        verdicts=verdicts,
+        tables=[table(by, found)],
+        bars=[bars(by)],
+    )
 
 
 def cold_part(makers: Makers, baseline: Path, folder: Path, plan: cold.Pairs = cold.PAIRS) -> Part:
@@ -121,6 +128,11 @@ def no_sooner(by: Measured, fsync_ms: float) -> Iterator[Verdict]:
                 found=f"{found.p50.low:.2f} ms",
                 held=False,
             )
+
+
+def bars(by: Measured) -> Bars:
+    groups = {each.title: {name: rate(one) for name, one in by[each.name].items()} for each in HOT}
+    return Bars(file="bench-hot.svg", title="Writes of one hot key", label="a second", groups=groups)
 
 
 def table(by: Measured, found: Found) -> Table:

@@ -1,4 +1,4 @@
-"""Line charts as SVG, by hand: axes, ticks, labels, a legend; readable on light and on dark pages."""
+"""Line and bar charts as SVG, by hand: axes, ticks, labels, a legend; readable on light and on dark pages."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ COLOURS = ("#2f7ed8", "#d9822b", "#3a9d5d", "#b04fc4", "#8a8a8a")
 
 STYLE = (
     "text{font-family:system-ui,-apple-system,Segoe UI,sans-serif;font-size:13px;fill:#444}"
-    ".title{font-size:16px;font-weight:600;fill:#222}.grid{stroke:#888;stroke-opacity:.25}.axis{stroke:#888}"
+    ".title{font-size:16px;font-weight:600;fill:#222}.group{font-weight:600}.grid{stroke:#888;stroke-opacity:.25}.axis{stroke:#888}"
     "@media (prefers-color-scheme:dark){text{fill:#bbb}.title{fill:#eee}}"
 )
 
@@ -71,15 +71,44 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def chart(title: str, x: Axis, y: Axis, lines: Mapping[str, Points]) -> str:
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+BAR, BAR_GAP, GROUP_GAP = 16, 4, 30
+"""Heights of a bar, of the gap after it, and of the heading of a group."""
+
+BARS_LEFT, BARS_RIGHT = 250, 70
+
+
+def bar_chart(title: str, label: str, groups: Mapping[str, Mapping[str, float]]) -> str:
+    """Horizontal bars under the heading of their group, each with its number; one name has one colour."""
+    names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
+    most = max((value for bars in groups.values() for value in bars.values()), default=0.0) or 1.0
+    parts, top = [], 46.0
+    for group, bars in groups.items():
+        parts.append(text(16, top + GROUP_GAP - 12, group, "group"))
+        top += GROUP_GAP
+        for name, value in bars.items():
+            colour = COLOURS[names.index(name) % len(COLOURS)]
+            width = value / most * (WIDTH - BARS_LEFT - BARS_RIGHT)
+            parts.append(text(BARS_LEFT - 8, top + 12, name, anchor="end"))
+            parts.append(
+                f'<rect x="{BARS_LEFT}" y="{top:.0f}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}"/>'
+            )
+            parts.append(text(BARS_LEFT + width + 6, top + 12, number(value)))
+            top += BAR + BAR_GAP
+    height = round(top + 16)
+    return "\n".join([*opening(title, height), text(WIDTH - 20, 44, label, anchor="end"), *parts, "</svg>\n"])
+
+
+def opening(title: str, height: int, left: int = 16) -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         f'role="img" aria-label="{escape(title)}">',
         f"<style>{STYLE}</style>",
-        text(LEFT, 24, title, "title"),
-        *grid(x, y),
-        *legend(list(lines)),
+        text(left, 24, title, "title"),
     ]
+
+
+def chart(title: str, x: Axis, y: Axis, lines: Mapping[str, Points]) -> str:
+    parts = [*opening(title, HEIGHT, LEFT), *grid(x, y), *legend(list(lines))]
     for colour, points in zip(COLOURS, lines.values(), strict=False):
         parts += line(colour, [(across(x.place(a)), up(y.place(b))) for a, b in points])
     return "\n".join([*parts, "</svg>\n"])

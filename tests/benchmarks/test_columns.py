@@ -1,16 +1,19 @@
 """Figures before a change and after it, side by side."""
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks import columns
-from benchmarks.columns import Part, Table
+from benchmarks.columns import Bars, Part, Table
 from benchmarks.contention import run as contention
 from benchmarks.findings import Verdict
 from benchmarks.machine import Conditions
 from benchmarks.suite.__main__ import HOT_MARK, HOT_RESULT
 
+SVG = "{http://www.w3.org/2000/svg}"
 CALM = Conditions(seconds=7, busy_share=0.2, others_share=0.1, stolen_share=0.0, fsync_ms=(0.1, 0.2))
 
 
@@ -45,6 +48,20 @@ def test_one_part_can_be_measured_again(tmp_path: Path) -> None:
     columns.save(file, {"races": part("2", held=True)}, before=False)
     after = columns.load(file).after
     assert [after[name].verdicts[0].found for name in ("races", "loops")] == ["2", "4"]
+
+
+def test_a_parts_pictures_stand_beside_the_page(tmp_path: Path) -> None:
+    file, page = tmp_path / "figures.json", tmp_path / "page.md"
+    bars = Bars(file="b.svg", title="Races", label="a second", groups={"of two": {"ours": 30.0, "theirs": 20.0}})
+    columns.save(file, {"races": replace(part("3", held=True), bars=[bars])}, before=False)
+    page.write_text("<!-- x -->\n<!-- /x -->\n")
+    columns.renew(file, "x", page=page)
+    assert "![Races](img/b.svg)" in page.read_text()
+    drawn = ElementTree.fromstring((tmp_path / "img" / "b.svg").read_text())
+    widths = [float(bar.attrib["width"]) for bar in drawn.iter(f"{SVG}rect")]
+    assert widths[1] / widths[0] == pytest.approx(20 / 30, rel=0.01)
+    words = [each.text for each in drawn.iter(f"{SVG}text")]
+    assert words == ["Races", "a second", "of two", "ours", "30", "theirs", "20"]
 
 
 def test_the_page_is_renewed_between_its_marks(tmp_path: Path) -> None:
