@@ -18,7 +18,9 @@ ATTACK = """async (node) => {
         fetch(node + "/v2/kv/stolen-by-put", {method: "PUT", body: "x"}),
         fetch(node + "/v2/kv/stolen-by-put", {method: "DELETE"}),
         fetch(node + "/v2/members", {method: "POST", mode: "no-cors", body: '{"remove": [1]}'}),
-        fetch(node + "/v2/actors/request?name=a&key=b&create=true", {method: "POST", mode: "no-cors", body: "x"}),
+        fetch(node + "/v2/actors/request?name=a&key=b&create=true", {
+            method: "POST", mode: "no-cors", body: "x", signal: AbortSignal.timeout(3000),
+        }),
         fetch(node + "/v2/kv/secret").then((answer) => answer.text()),
         new Promise((done) => {
             const socket = new WebSocket(node.replace("http", "ws") + "/v2/envoys/connect");
@@ -31,7 +33,8 @@ ATTACK = """async (node) => {
     const ended = await Promise.allSettled(tries);
     return {secret: ended[6].value ?? null, socket: ended[7].value};
 }"""
-"""Everything a page may send without or after asking: plain requests, preflighted ones, a WebSocket, an image."""
+"""Everything a page may send without or after asking: plain requests, preflighted ones, a WebSocket, an image. The
+answer of the actor is not waited for: a node without workers takes its time to say so."""
 
 FORM = """(node) => {
     const form = document.createElement("form");
