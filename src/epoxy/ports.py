@@ -77,14 +77,22 @@ class Store(Protocol):
         """Run body in a transaction and commit it, again after each Conflict, up to a limit. The result must not leave
         this process before `when_durable` calls back: it may depend on writes that are not synced."""
 
-    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+    def put(
+        self,
+        rows: dict[bytes, bytes | None],
+        stamped: tuple[bytes, bytes, bytes] | None,
+        *,
+        urgent: bool = True,
+    ) -> None:
         """Commit at once: rows to set or, with None, to clear, and one to stamp. For callers that read `newest` and
         decide without returning to the event loop, so that nothing can conflict. The dict belongs to the store from
-        here on."""
+        here on. If it is not `urgent`, no sync begins for it: it shares the next one, which begins within milliseconds
+        even if nothing asks for one. A store that several nodes share makes no difference."""
 
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:
         """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
-        called if that fails: the process ends. A store that several nodes share never calls at once: another node may
+        called if that fails: the process ends. Commits that are not urgent become so by this call, unless that is not
+        `urgent` itself. A store that several nodes share never calls at once: another node may
         have taken over, so it first makes sure, with a question that it asks after this call, that what was read here
         is still the newest."""
 

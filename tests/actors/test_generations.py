@@ -221,7 +221,7 @@ class SlowStore(MemoryStore):
         self.slow = False
         self.waiting: list[object] = []
 
-    def when_durable(self, done: object) -> None:
+    def when_durable(self, done: object, *, urgent: bool = True) -> None:  # noqa: ARG002
         if self.slow:
             self.waiting.append(done)
         else:

@@ -50,7 +50,7 @@ def test_versions_rise_as_those_of_keys_do() -> None:
 
 def test_nothing_is_said_before_it_is_durable() -> None:
     class Slow(MemoryStore):
-        def when_durable(self, done: object) -> None:
+        def when_durable(self, done: object, *, urgent: bool = True) -> None:  # noqa: ARG002
             waiting.append(done)
 
     waiting: list[object] = []

@@ -24,6 +24,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.flushes: deque[Callback] = deque()
+        self.delays: deque[Callback] = deque()
 
     def flush(self, done: Callback) -> None:
         self.flushes.append(done)
@@ -33,8 +34,11 @@ class Disk:
 
     def sync(self) -> None:
         """Until nothing is left to write."""
-        while self.flushes:
-            self.sync_once()
+        while self.flushes or self.delays:
+            while self.delays:
+                self.delays.popleft()()
+            if self.flushes:
+                self.sync_once()
 
 
 class Bell:
@@ -122,7 +126,7 @@ class Node:
         self.alarms: list[str] = []
         self.outcomes: list[Outcome] = []
         self.reads: list[ReadOutcome] = []
-        self.store = MemoryStore(self.disk.flush, contents=contents)
+        self.store = MemoryStore(self.disk.flush, contents=contents, delay=self.disk.delays.append)
         self.replica = Replica(A, self.store, config or config_of(), self.alarms.append)
         self.disk.sync()
         self.driver = Driver(

@@ -74,6 +74,7 @@ class EmbeddedBench:
 
     def _open(self) -> None:
         self.ticks: deque[Callable[[], None]] = deque()
+        self.delays: deque[Callable[[], None]] = deque()
         threads: list[SteppedIoThread] = []
 
         def io_thread(name: str, post: Post) -> SteppedIoThread:
@@ -85,6 +86,7 @@ class EmbeddedBench:
             post=self.ticks.append,
             schedule=self.ticks.append,
             on_failure=self.failures.append,
+            delay=self.delays.append,
             io_thread=io_thread,
             log_bytes=self._log_bytes,
         )

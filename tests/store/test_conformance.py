@@ -181,13 +181,13 @@ class CommitsWhatFailed(MemoryStore):
 
 
 class AcknowledgesBeforeTheSync(MemoryStore):
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:  # noqa: ARG002
         done()
 
 
 class AcknowledgesInDisorder(MemoryStore):
-    def when_durable(self, done: Callable[[], None]) -> None:
-        super().when_durable(done)
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:
+        super().when_durable(done, urgent=urgent)
         self._waiting.rotate()
 
 

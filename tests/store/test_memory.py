@@ -71,6 +71,25 @@ def test_commits_of_those_told_share_one_flush() -> None:
     assert (len(flushes), store.pending) == (2, 0)
 
 
+def test_a_commit_that_is_not_urgent_waits_for_another_or_for_the_delay() -> None:
+    flushes, delays, told = list[Callable[[], None]](), list[Callable[[], None]](), list[bytes]()
+    store = MemoryStore(flushes.append, delay=delays.append)
+    for key in (b"a", b"b"):
+        store.put({key: b"v"}, None, urgent=False)
+        store.when_durable(lambda key=key: told.append(key), urgent=False)  # type: ignore[misc]
+    assert (len(flushes), len(delays), store.pending) == (0, 1, 2)
+    store.when_durable(lambda: told.append(b"waited for"))
+    assert len(flushes) == 1
+    store.put({b"c": b"v"}, None, urgent=False)
+    flushes[0]()
+    assert (len(flushes), told, store.pending) == (1, [b"a", b"b", b"waited for"], 1)
+    delays[0]()
+    assert (len(flushes), len(delays)) == (1, 2)
+    delays[1]()
+    flushes[1]()
+    assert (store.pending, rows(store.durable())[-1]) == (0, (b"c", b"v"))
+
+
 def test_a_disk_that_answers_at_once() -> None:
     store, told = MemoryStore(lambda done: done()), list[str]()
     put(store, b"a")

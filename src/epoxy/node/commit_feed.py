@@ -49,7 +49,7 @@ class CommitFeed:
         """One announcement for many commits: listeners read on from where they are. It is made even if nothing listens
         yet: a listener that comes before the sync does not find this commit in `changes`, and needs the call."""
         if before.committed is not None:
-            self._store.when_durable(partial(self._overwritten, key))
+            self._store.when_durable(partial(self._overwritten, key), urgent=False)
         if self._announcing:
             self._more = True
         else:
@@ -78,7 +78,7 @@ class CommitFeed:
 
     def _announce_when_durable(self) -> None:
         self._announcing, self._more = True, False
-        self._store.when_durable(self._announce)
+        self._store.when_durable(self._announce, urgent=False)
 
     def _announce(self) -> None:
         """Commits since `when_durable` was called may need another sync, and then another announcement."""

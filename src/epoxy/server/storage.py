@@ -1,7 +1,9 @@
 """What a node's process keeps its rows in."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from threading import Timer
 from typing import Protocol
 
@@ -11,8 +13,7 @@ from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import ProgressLog
 from epoxy.ports import Store
 from epoxy.store.embedded.datadir import DataDir
-from epoxy.store.embedded.io_thread import Post
-from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.store.embedded.store import DELAY_MS, EmbeddedStore
 
 CLOSE_S = 10.0
 """For what the disk is doing when the store is closed: a flush, or a checkpoint of a generation, which take a second at
@@ -42,7 +43,7 @@ class EmbeddedStorage:
     """A data directory of its own, with the embedded store."""
 
     def __init__(
-        self, settings: Settings, post: Post, schedule: Post, on_failure: Callable[[StoreFailed], None]
+        self, settings: Settings, loop: asyncio.AbstractEventLoop, on_failure: Callable[[StoreFailed], None]
     ) -> None:
         node = settings.node
         self._data_dir = DataDir.open(
@@ -62,8 +63,9 @@ class EmbeddedStorage:
             undo.callback(self._data_dir.close)
             self.store = EmbeddedStore(
                 node.data_dir,
-                post=post,
-                schedule=schedule,
+                post=loop.call_soon_threadsafe,
+                schedule=loop.call_soon,
+                delay=partial(loop.call_later, DELAY_MS / 1000),
                 on_failure=on_failure,
                 on_rot=lambda key: self.on_rot(key),
             )

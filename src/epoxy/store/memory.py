@@ -1,8 +1,8 @@
 """The store in memory: the reference for every driver, and the simulator's disk.
 
 Commits are visible at once and durable later, many in one flush, as with group commit to a real disk: commits during a
-flush wait for the next one. The flush is a parameter, so that the simulator can delay it, lose it in a crash, or never
-finish it.
+flush wait for the next one, and those that are not urgent for one that something else begins, or for the delay. The
+flush is a parameter, so that the simulator can delay it, lose it in a crash, or never finish it.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer
 from epoxy.store.conflicts import Values
 from epoxy.store.cut import ViewCut, at_once
-from epoxy.store.transact import Transactor
+from epoxy.store.transact import Post, Transactor
 from epoxy.store.versioned import MapView, VersionedMap
 
 Flush = Callable[[Callable[[], None]], None]
@@ -30,8 +30,16 @@ POSITION_ROW = b"\xff/position"
 class MemoryStore(Transactor):
     """`pending` transactions are committed and not yet durable. Without `flush` everything is durable at once."""
 
-    def __init__(self, flush: Flush | None = None, *, contents: Mapping[bytes, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        flush: Flush | None = None,
+        *,
+        contents: Mapping[bytes, bytes] | None = None,
+        delay: Post | None = None,
+    ) -> None:
         super().__init__()
+        self._delay = delay
+        self._urgent = True
         rows = dict(contents or {})
         self._sequence = self._durable_sequence = int.from_bytes(rows.pop(SEQUENCE_ROW, b""), "big")
         self._position = int.from_bytes(rows.pop(POSITION_ROW, b""), "big")
@@ -63,6 +71,19 @@ class MemoryStore(Transactor):
 
     def position(self) -> int:
         return self._position
+
+    def put(
+        self,
+        rows: dict[bytes, bytes | None],
+        stamped: tuple[bytes, bytes, bytes] | None,
+        *,
+        urgent: bool = True,
+    ) -> None:
+        self._urgent = urgent
+        try:
+            super().put(rows, stamped)
+        finally:
+            self._urgent = True
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
         self._counts = False
@@ -97,18 +118,25 @@ class MemoryStore(Transactor):
         self._sequence = sequence
         self.commits += 1
         if self._flush is None:
-            self._durable_sequence, self._synced = sequence, self.commits
+            self._durable_sequence, self._synced, self._begun = sequence, self.commits, self.commits
             self._position += self._counts
             return
         self._pending.append((effects, sequence, self._counts))
         # The effects are held until they are synced; a late write to the buffer must not change them.
         transaction.values = {}
-        if not self._flushing:
+        if self._urgent:
+            self._want()
+        else:
+            self._want_later()
+
+    def _want(self) -> None:
+        self._due = self.commits
+        if self._flush is not None and not self._flushing:
             self._start_flush(self._flush)
 
     def _start_flush(self, flush: Flush) -> None:
         self._flushing = True
-        through = self.commits
+        through = self._begun = self.commits
         flush(lambda: self._flushed(flush, through))
 
     def _flushed(self, flush: Flush, through: int) -> None:
@@ -124,7 +152,7 @@ class MemoryStore(Transactor):
         while self._waiting and self._waiting[0][0] <= self._synced:
             self._waiting.popleft()[1]()
         self._flushing = False
-        if self._pending:
+        if self._due > self._synced:
             self._flush_rest(flush)
 
     def _flush_rest(self, flush: Flush) -> None:

@@ -11,6 +11,9 @@ from epoxy.store.limits import MAX_ATTEMPTS
 
 T = TypeVar("T")
 
+Post = Callable[[Callable[[], None]], object]
+"""Runs a function on the store's event loop, at another time."""
+
 
 class Transactor:
     """A driver implements `view`, `newest` and `write`, and counts its commits, those that are synced, and the bytes of
@@ -19,6 +22,14 @@ class Transactor:
     commits = 0
     loads_ahead = False
     _synced = 0
+    _begun = 0
+    """The commits that are synced, or that the sync under way makes durable."""
+    _due = 0
+    """Those that are to be durable as soon as possible."""
+    _delay: Post | None = None
+    """Runs a function a few milliseconds later. None: all commits are urgent."""
+    _delayed = 0
+    """The first commit that waits for the end of the delay under way; 0: none is under way."""
     _stamped_bytes = 0
     _dead: str | None = None
     """Why the store cannot be used any more."""
@@ -64,13 +75,37 @@ class Transactor:
     def stamped_bytes(self) -> int:
         return self._stamped_bytes
 
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:
         if self._dead is not None:
             return
         if self._synced < self.commits or self._waiting:
             self._waiting.append((self.commits, done))
+            if urgent and self._due < self.commits:
+                self._want()
         else:
             done()
+
+    def _want(self) -> None:
+        """Sync all commits so far as soon as possible."""
+        raise NotImplementedError
+
+    def _want_later(self) -> None:
+        """Sync the last commit after the delay, unless another sync comes first."""
+        if self._delay is None:
+            self._want()
+        elif not self._delayed:
+            self._delayed = self.commits
+            self._delay(self._delay_over)
+
+    def _delay_over(self) -> None:
+        """Commits that came while it was under way have a delay of their own if the one it was for is synced."""
+        delayed, self._delayed = self._delayed, 0
+        if self._dead is not None or self._begun == self.commits:
+            return
+        if self._begun < delayed:
+            self._want()
+        else:
+            self._want_later()
 
     def _die(self, reason: str) -> None:
         """From here on nothing is acknowledged, and every transaction fails."""
@@ -100,7 +135,13 @@ class Transactor:
                 return result
         return self.transact_tracking_reads(body)
 
-    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+    def put(
+        self,
+        rows: dict[bytes, bytes | None],
+        stamped: tuple[bytes, bytes, bytes] | None,
+        *,
+        urgent: bool = True,  # noqa: ARG002 (a driver that can delay a sync does so)
+    ) -> None:
         """Commit rows that keep the limits of `WriteBuffer`, without its checks."""
         buffer = WriteBuffer()
         buffer.values = rows

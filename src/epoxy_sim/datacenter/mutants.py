@@ -50,7 +50,7 @@ def commit_always(tables: DatabaseTables, batch: GroupCommit) -> ExecutedBatch:
 
 
 @mutant(SharedStore, "when_durable", "reads-not-fenced", "what is only read is told without a fence")
-def tell_reads(store: SharedStore, done: Callable[[], None]) -> None:
+def tell_reads(store: SharedStore, done: Callable[[], None], *, urgent: bool = True) -> None:
     if store._dead is None and not store._rows.batches:
         done()
     else:
@@ -58,7 +58,7 @@ def tell_reads(store: SharedStore, done: Callable[[], None]) -> None:
 
 
 @mutant(SharedStore, "when_durable", "answers-before-commit", "an answer does not wait for its batch")
-def tell_at_once(store: SharedStore, done: Callable[[], None]) -> None:
+def tell_at_once(store: SharedStore, done: Callable[[], None], *, urgent: bool = True) -> None:
     done()
 
 

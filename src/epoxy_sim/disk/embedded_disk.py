@@ -93,6 +93,9 @@ class Starting:
     def soon(self, then: Callable[[], None]) -> None:
         """Not in this life."""
 
+    def delay(self, then: Callable[[], None]) -> None:
+        """Not in this life."""
+
     def disk_error(self) -> OSError | None:
         return None
 
@@ -167,6 +170,7 @@ class EmbeddedDisk:
             FOLDER,
             post=user.soon,
             schedule=user.soon,
+            delay=user.delay,
             on_failure=partial(tell, user),
             io_thread=io_thread,
             log_bytes=self._log_bytes,

@@ -27,7 +27,9 @@ class MemoryDisk:
             else:
                 done()
 
-        self._store = MemoryStore(lambda done: user.wait_for_disk(lambda: synced(done)), contents=self._contents)
+        self._store = MemoryStore(
+            lambda done: user.wait_for_disk(lambda: synced(done)), contents=self._contents, delay=user.delay
+        )
         return self._store
 
     def crash(self, keep: float) -> None:

@@ -16,6 +16,9 @@ class DiskUser(Protocol):
     def soon(self, then: Callable[[], None]) -> None:
         """Call when the current step of the process is over."""
 
+    def delay(self, then: Callable[[], None]) -> None:
+        """Call after the time that commits which are not urgent wait."""
+
     def disk_error(self) -> OSError | None:
         """What the next sync fails with, if it does. A sync that fails once is not reported again."""
 

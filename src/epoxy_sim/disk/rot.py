@@ -126,9 +126,15 @@ class RottingStore:
         self._forget_when_durable(tried[-1].written)
         return result
 
-    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+    def put(
+        self,
+        rows: dict[bytes, bytes | None],
+        stamped: tuple[bytes, bytes, bytes] | None,
+        *,
+        urgent: bool = True,
+    ) -> None:
         self._written(rows)
-        self._store.put(rows, stamped)
+        self._store.put(rows, stamped, urgent=urgent)
         self._forget_when_durable(rows)
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:

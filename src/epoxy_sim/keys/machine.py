@@ -15,6 +15,7 @@ from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
+from epoxy.store.embedded.store import DELAY_MS
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.row_kinds import RowKind
 from epoxy_sim.disk.embedded_disk import EmbeddedDisk
@@ -389,6 +390,9 @@ class Life:
     def soon(self, then: Callable[[], None]) -> None:
         self.machine.world.after(0, lambda: self.run(then))
 
+    def delay(self, then: Callable[[], None]) -> None:
+        self.call_later(DELAY_MS, then)
+
     def disk_error(self) -> OSError | None:
         machine = self.machine
         if machine.disk_full:
@@ -404,7 +408,7 @@ class Life:
     def _watch(self, key: bytes, before: KeyState, after: KeyState) -> None:
         judge, replica_id = self.machine.judge, self.machine.id
         judge.stepped(replica_id, key, before, after)
-        self.store.when_durable(lambda: judge.durable(replica_id, key, after))
+        self.store.when_durable(lambda: judge.durable(replica_id, key, after), urgent=False)
 
 
 class StartDice:

@@ -19,6 +19,7 @@ from epoxy.model.messages import Accept, HigherBallot, Prepare, PrepareOk, Read,
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
+from epoxy.node.keys import replica
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.replica import Replica
@@ -43,7 +44,7 @@ select = local.select
 happened, start, heard = FlowRunner._happened, FlowRunner.start, Uncontended._heard
 decide = rounds.decide
 perform = Replica.perform
-survivors = MemoryStore.survivors
+survivors, when_durable = MemoryStore.survivors, MemoryStore.when_durable
 put_state = KeyStateCache.put
 read_any_value, await_end = reader.read_any_value, reader.await_end
 counted, ask_rest = QuietRead._counted, QuietRead._ask_rest
@@ -158,8 +159,24 @@ def conclude_before_durable(replica: Replica, op: LocalOp, done: Callable[[objec
 
 
 @mutant(MemoryStore, "when_durable", "ack-before-fsync", "replies do not wait for the disk")
-def acknowledge_at_once(store: MemoryStore, done: Callable[[], None]) -> None:
+def acknowledge_at_once(store: MemoryStore, done: Callable[[], None], *, urgent: bool = True) -> None:
     done()
+
+
+def acknowledge_delayed(store: MemoryStore, done: Callable[[], None], *, urgent: bool = True) -> None:
+    if store._due <= store._synced:
+        done()
+    else:
+        when_durable(store, done, urgent=urgent)
+
+
+mutant(
+    replica,
+    "is_news",
+    "vote-delayed",
+    "a vote whose sync is delayed is told as if it were durable",
+    Patch(MemoryStore, "when_durable", acknowledge_delayed),
+)(always)
 
 
 @mutant(MemoryStore, "survivors", "reset-on-restart", "promises and votes end with the process")

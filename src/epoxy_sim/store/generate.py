@@ -2,6 +2,8 @@
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy_sim.store.plan import DAMAGES, StorePlan, StoreStep, StoreStepKind
 
 KEYS = 12
@@ -14,7 +16,13 @@ def generate(seed: int) -> StorePlan:
     steps = [draw_step(dice) for _ in range(dice.randint(5, 60))]
     if dice.random() < 0.7:
         steps += draw_damage(dice)
-    return StorePlan(seed=seed, log_bytes=dice.choice((512, 2048, 8192)), steps=tuple(steps))
+    log_bytes = dice.choice((512, 2048, 8192))
+    return StorePlan(seed=seed, log_bytes=log_bytes, steps=tuple(draw_urgency(step, dice) for step in steps))
+
+
+def draw_urgency(step: StoreStep, dice: Random) -> StoreStep:
+    delayed = step.kind is StoreStepKind.COMMIT and dice.random() < 0.2
+    return replace(step, kind=StoreStepKind.DELAYED) if delayed else step
 
 
 def draw_step(dice: Random) -> StoreStep:

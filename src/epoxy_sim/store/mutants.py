@@ -1,5 +1,8 @@
 """The store with one rule broken, by name. Some rules are a call of the disk: then the disk is what leaves it out."""
 
+# Broken rules keep the signatures of the right ones, used or not.
+# ruff: noqa: ARG001
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ MUTANTS: Mutants[Mutant] = Mutants(Mutant)
 mutant = MUTANTS.mutant
 
 position = EmbeddedStore.position
+when_durable = EmbeddedStore.when_durable
 sync_folder = SimFiles.sync_folder
 read_segment = recovery.read_segment
 write_frame = Segment.write
@@ -26,8 +30,16 @@ judged = scrub.judged
 
 
 @mutant(EmbeddedStore, "when_durable", "acknowledges-early", "acknowledges before the sync")
-def acknowledge_at_once(_: EmbeddedStore, done: Callable[[], None]) -> None:
+def acknowledge_at_once(_: EmbeddedStore, done: Callable[[], None], *, urgent: bool = True) -> None:
     done()
+
+
+@mutant(EmbeddedStore, "when_durable", "delayed-counts", "a commit whose sync is delayed counts as durable")
+def acknowledge_delayed(store: EmbeddedStore, done: Callable[[], None], *, urgent: bool = True) -> None:
+    if store._due <= store._synced:
+        done()
+    else:
+        when_durable(store, done, urgent=urgent)
 
 
 @mutant(EmbeddedStore, "position", "position-early", "counts commits that are not synced")
@@ -41,7 +53,7 @@ def forget_names(files: SimFiles, folder: Path) -> None:
         sync_folder(files, folder)
 
 
-mutant(SimFiles, "sync", "length-not-synced", "a segment is named before its length is synced", since=300)(nothing)
+mutant(SimFiles, "sync", "length-not-synced", "a segment is named before its length is synced", since=1200)(nothing)
 
 
 @mutant(EmbeddedStore, "_checkpoint", "log-goes-first", "a checkpoint drops the log before the tree has its rows")

@@ -7,6 +7,8 @@ from msgspec import Struct
 
 class StoreStepKind(enum.Enum):
     COMMIT = "commit"
+    DELAYED = "delayed-commit"
+    """One that is not urgent."""
     WAIT = "wait"
     CRASH = "crash"
     """A power cut, or a kill if all is kept; then the next start."""
@@ -37,8 +39,8 @@ DAMAGES = (
 
 
 class StoreStep(Struct, frozen=True, kw_only=True):
-    """`rows`: of a commit, the number of a key and the size of its value, or -1: cleared. `share`: what a crash keeps,
-    or how long is waited, in milliseconds."""
+    """`rows`: of either commit, the number of a key and the size of its value, or -1: cleared. `share`: what a crash
+    keeps, or how long is waited, in milliseconds."""
 
     kind: StoreStepKind
     rows: tuple[tuple[int, int], ...] = ()
@@ -50,6 +52,8 @@ class StoreStep(Struct, frozen=True, kw_only=True):
         match self.kind:
             case StoreStepKind.COMMIT:
                 return f"commit {rows}"
+            case StoreStepKind.DELAYED:
+                return f"commit {rows}, not urgent"
             case StoreStepKind.WAIT:
                 return f"wait {self.share:g} ms"
             case StoreStepKind.CRASH if self.share < 1.0:

@@ -13,7 +13,7 @@ from typing import Any
 
 from epoxy.model.errors import RottenRow, StoreError
 from epoxy.store.embedded.scrub import ScrubPage
-from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.store.embedded.store import DELAY_MS, EmbeddedStore
 from epoxy_sim.disk import damage
 from epoxy_sim.disk.embedded_disk import FOLDER, EmbeddedDisk
 from epoxy_sim.simulation import Simulation, Violation
@@ -54,6 +54,9 @@ class StoreProcess:
 
     def soon(self, then: Callable[[], None]) -> None:
         self._world.after(0, lambda: self._run(then))
+
+    def delay(self, then: Callable[[], None]) -> None:
+        self._world.after(int(DELAY_MS * 1000), lambda: self._run(then))
 
     def disk_error(self) -> OSError | None:
         if self.full:
@@ -111,7 +114,7 @@ class StoreSimulation(Simulation[StorePlan]):
 
     def _play(self, step: StoreStep) -> None:
         match step.kind:
-            case StoreStepKind.COMMIT:
+            case StoreStepKind.COMMIT | StoreStepKind.DELAYED:
                 self._commit(step)
                 return
             case StoreStepKind.WAIT:
@@ -145,10 +148,11 @@ class StoreSimulation(Simulation[StorePlan]):
                 state.pop(name, None)
             else:
                 state[name] = value
-        self._store.put(rows, None)
+        urgent = step.kind is StoreStepKind.COMMIT
+        self._store.put(rows, None, urgent=urgent)
         self._states.append(state)
         newest, process = len(self._states) - 1, self._process
-        self._store.when_durable(lambda: self._acknowledge(newest, process))
+        self._store.when_durable(lambda: self._acknowledge(newest, process), urgent=urgent)
 
     def _acknowledge(self, state: int, process: StoreProcess) -> None:
         if process.failed is not None:

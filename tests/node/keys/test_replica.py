@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from epoxy.codec.tuple import pack
 from epoxy.model.ballot import NO_BALLOT, Ballot
-from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY
 from epoxy.model.messages import (
     AcceptOk,
     AlreadyCommitted,
@@ -110,9 +111,36 @@ def test_only_a_vote_that_is_a_quorum_is_told_before_the_disk_has_it() -> None:
     assert len(occupied) == 1
 
 
+def test_nobody_waits_for_the_news_of_a_decision() -> None:
+    """No sync begins for it. The reply leaves after the delay, and not before it is durable."""
+    node = Node()
+    replies = node.handle(commit(VALUE))
+    assert (len(node.disk.flushes), len(node.disk.delays), node.store.pending) == (0, 1, 1)
+    node.disk.delays.popleft()()
+    assert (len(node.disk.flushes), replies) == (1, [])
+    node.disk.sync()
+    assert replies == [CommitOk()]
+
+
+def test_news_share_the_sync_of_a_vote() -> None:
+    node = Node()
+    news = node.handle(commit(VALUE))
+    vote = node.handle(
+        replace(commit(VALUE), key=b"another"), replace(accept(prop(b"w", by=C), Ballot(1, C)), key=b"third")
+    )
+    node.disk.sync_once()
+    assert (news, vote, node.store.pending) == ([CommitOk()], [AcceptOk()], 0)
+
+
+def test_news_that_the_cluster_lives_by_are_urgent() -> None:
+    node = Node()
+    node.handle(replace(commit(VALUE), key=FIRST_SYSTEM_KEY + b"grants"))
+    assert len(node.disk.flushes) == 1
+
+
 @pytest.mark.pure("plants a fault in the store")
 def test_this_is_noticed_if_replies_do_not_wait() -> None:
-    def at_once(_: MemoryStore, done: Callable[[], None]) -> None:
+    def at_once(_: MemoryStore, done: Callable[[], None], *, urgent: bool = True) -> None:  # noqa: ARG001
         done()
 
     with applied((Patch(MemoryStore, "when_durable", at_once),)), pytest.raises(AssertionError):
@@ -303,7 +331,7 @@ def test_a_configuration_travels_before_the_request_that_needs_it() -> None:
 
 def test_an_envelope_is_answered_when_all_of_it_is_durable() -> None:
     node = Node()
-    replies = node.handle(commit(MUTABLE), prepare(Ballot(2, B), base=1))
+    replies = node.handle(accept(MUTABLE, Ballot(1, B)), commit(MUTABLE), prepare(Ballot(2, B), base=1))
     node.disk.sync_once()
     assert replies == []
     node.disk.sync_once()

@@ -18,6 +18,9 @@ class HandUser:
     def soon(self, then: Callable[[], None]) -> None:
         self.waiting.appendleft(then)
 
+    def delay(self, then: Callable[[], None]) -> None:
+        self.waiting.append(then)
+
     def disk_error(self) -> OSError | None:
         return self.error
 

@@ -147,6 +147,92 @@ def test_commits_of_a_tick_share_a_frame() -> None:
     assert reached.frame == 2
 
 
+def delayed(store: EmbeddedStore, key: bytes) -> None:
+    store.put({key: b"v"}, None, urgent=False)
+
+
+def test_a_commit_that_is_not_urgent_is_synced_after_the_delay() -> None:
+    bench, told = EmbeddedBench(), list[bytes]()
+    for key in (b"a", b"b"):
+        delayed(bench.store, key)
+        bench.store.when_durable(lambda key=key: told.append(key), urgent=False)  # type: ignore[misc]
+    assert (len(bench.ticks), len(bench.delays)) == (0, 1)
+    assert bench.store.newest().get(b"b") == b"v"
+    assert bench.store.durable().get(b"a") is None
+    bench.delays.popleft()()
+    bench.flush()
+    assert told == [b"a", b"b"]
+    assert bench.store.durable().get(b"a") == b"v"
+    bench.store.close()
+
+
+@pytest.mark.parametrize("by", ["a commit", "a question"])
+def test_it_shares_the_next_sync(by: str) -> None:
+    bench, told = EmbeddedBench(), list[str]()
+    delayed(bench.store, b"a")
+    bench.store.when_durable(lambda: told.append("not urgent"), urgent=False)
+    if by == "a commit":
+        put(bench.store, b"b")
+    else:
+        bench.store.when_durable(lambda: told.append("urgent"))
+    bench.flush()
+    assert told == ["not urgent", "urgent"][: 1 + (by == "a question")]
+    bench.delays.popleft()()
+    assert not bench.ticks, "its delay is over, and it is durable"
+    assert not bench.delays
+    bench.store.close()
+    _, reached = recover(bench.folder / "log", LogPosition())
+    assert reached.frame == 1
+
+
+def test_a_sync_under_way_is_followed_by_none_for_it() -> None:
+    bench = EmbeddedBench()
+    put(bench.store, b"a")
+    bench.tick()
+    delayed(bench.store, b"b")
+    bench.flush()
+    assert bench.store.pending == 1
+    assert bench.store.position() == 1
+    bench.delays.popleft()()
+    bench.flush()
+    assert (bench.store.pending, bench.store.position()) == (0, 2)
+    bench.store.close()
+
+
+def test_what_came_during_a_delay_has_one_of_its_own() -> None:
+    bench = EmbeddedBench()
+    delayed(bench.store, b"a")
+    put(bench.store, b"b")
+    bench.flush()
+    delayed(bench.store, b"c")
+    assert len(bench.delays) == 1
+    bench.delays.popleft()()
+    assert (len(bench.ticks), len(bench.delays), bench.store.pending) == (0, 1, 1)
+    bench.delays.popleft()()
+    bench.flush()
+    assert bench.store.pending == 0
+    bench.store.close()
+
+
+def test_a_crash_loses_what_was_not_urgent_and_nothing_else() -> None:
+    bench = EmbeddedBench()
+    put(bench.store, b"a")
+    bench.flush()
+    delayed(bench.store, b"b")
+    bench.crash()
+    assert rows(bench.store.newest()) == [(b"a", b"v")]
+    assert bench.store.position() == 1
+    bench.store.close()
+
+
+def test_a_delay_that_is_over_after_the_end_does_nothing() -> None:
+    bench = EmbeddedBench()
+    delayed(bench.store, b"a")
+    bench.store.close()
+    bench.delays.popleft()()
+    assert not bench.ticks
+
+
 def test_reads_start_no_flush() -> None:
     bench = EmbeddedBench()
     assert bench.store.transact(lambda tx: tx.get(b"a")) is None

@@ -69,9 +69,9 @@ class AnswersBeforeTheCommit(SharedStore):
 
 
 class DoesNotFenceReads(SharedStore):
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:
         if self.pending:
-            super().when_durable(done)
+            super().when_durable(done, urgent=urgent)
         else:
             done()
 
@@ -79,19 +79,19 @@ class DoesNotFenceReads(SharedStore):
 class SharesAFenceUnderWay(SharedStore):
     """Also with those who asked after it began."""
 
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:
         if self._fencing:
             self._asked.append(done)
         else:
-            super().when_durable(done)
+            super().when_durable(done, urgent=urgent)
 
 
 class SharesAFlushUnderWay(SharedStore):
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(self, done: Callable[[], None], *, urgent: bool = True) -> None:
         if self._flushing:
             self._rows.batches[0].waiting.append(done)
         else:
-            super().when_durable(done)
+            super().when_durable(done, urgent=urgent)
 
 
 class TellsWhatIsExecuted(SharedStore):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.model.ballot import Ballot
-from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
+from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY, ClusterConfig
 from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.instances import InTerm
 from epoxy.model.messages import (
@@ -109,12 +109,13 @@ class Replica:
         self.handle_all(requests, lambda replies: answered(replies[-1]))
 
     def handle_all(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
-        """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync."""
+        """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync,
+        which begins at once unless all requests are news."""
         if self._store.loads_ahead:
             self._when_near(requests, partial(self._handle_owned, requests, answered))
         else:
             replies = [self._request(request) for request in requests]
-            self._store.when_durable(partial(answered, replies))
+            self._store.when_durable(partial(answered, replies), urgent=not all(map(is_news, requests)))
 
     def _when_near(self, operations: Sequence[Request | LocalOp], then: Callable[[], None]) -> None:
         """When the rows of the keys that these name are in memory: rules do not wait."""
@@ -176,7 +177,7 @@ class Replica:
         before = self._state(key)
         after, reply = acceptor.step(before, request, self.config)
         if after is not before:
-            self._move(key, before, after)
+            self._move(key, before, after, urgent=not is_news(request))
         else:
             self._states.put(key, after)
             if isinstance(reply, HigherBallot):
@@ -219,9 +220,9 @@ class Replica:
         known = self._states.get(key)
         return known if known is not None else self.keyspace.load(self._store.newest(), key)
 
-    def _move(self, key: bytes, before: KeyState, after: KeyState) -> None:
+    def _move(self, key: bytes, before: KeyState, after: KeyState, *, urgent: bool = True) -> None:
         rows, entry = self.keyspace.changes(self._store.newest(), key, before, after)
-        self._store.put(rows, entry)
+        self._store.put(rows, entry, urgent=urgent)
         self._states.put(key, after)
         self._changed(key, before, after)
 
@@ -435,6 +436,12 @@ class Replica:
             for watcher in self.config_watchers:
                 watcher(CONFIG_KEY, *states)
         self.release()
+
+
+def is_news(request: Request) -> bool:
+    """A decision that a peer tells and expects no answer to: a crash that loses it is as harmless as a message that is
+    lost. What a node itself lives by is as urgent as a vote: configurations, grants, sessions."""
+    return isinstance(request, Commit) and request.key < FIRST_SYSTEM_KEY
 
 
 def none_queued(_key: bytes) -> tuple[int, int]:

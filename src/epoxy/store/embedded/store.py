@@ -1,6 +1,7 @@
 """The embedded store: a log of our own in front of LMDB.
 
-    commit          visible at once, in the open memtable
+    commit          visible at once, in the open memtable; one that is not urgent waits there for the next flush, a few
+                    milliseconds at most
     end of a tick   the open memtable becomes one frame of the log, written and synced in a thread; then its rows join
                     those of the generation, the next flush starts, and callbacks are called
     log is long     the generation is frozen, and a new one begins with a new segment of the log; the frozen one goes to
@@ -48,10 +49,16 @@ MAX_LOG_BYTES = 16 * LOG_BYTES
 callers for their acknowledgements, which bounds the log and the memory."""
 
 
+DELAY_MS = 2.5
+"""For commits that are not urgent: how much longer than a message readers of other datacenters wait for news, twice
+that at the most. A home that goes on writing needs a vote sooner, and its sync has the news of the last commit, too."""
+
+
 class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
-    at the end of the current tick (`loop.call_soon`). After `on_failure` the process must end: the last commits may or
-    may not be on the disk, and are never acknowledged."""
+    at the end of the current tick (`loop.call_soon`), `delay` after `DELAY_MS`; without it all commits are urgent.
+    After `on_failure` the process must end: the last commits may or may not be on the disk, and are never
+    acknowledged."""
 
     def __init__(
         self,
@@ -61,6 +68,7 @@ class EmbeddedStore(Transactor):
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
         on_rot: Callable[[bytes], None] | None = None,
+        delay: Post | None = None,
         io_thread: Callable[[str, Post], IoExecutor] | None = None,
         log_bytes: int = LOG_BYTES,
         files: Files = SYSTEM_FILES,
@@ -85,6 +93,7 @@ class EmbeddedStore(Transactor):
         self._schedule = schedule
         self._on_failure = on_failure
         self._on_rot = on_rot
+        self._delay = delay
         self._log_limit = log_bytes
         self._writer = (io_thread or AdaptiveIoThread)("epoxy-log", post)
         self._checkpointer = (io_thread or IoThread)("epoxy-checkpoint", post)
@@ -197,11 +206,15 @@ class EmbeddedStore(Transactor):
         self._sequence = sequence
         self._counted = True
         self.commits += 1
-        if not (self._scheduled or self._writing):
-            self._scheduled = True
-            self._schedule(self._flush)
+        self._want()
 
-    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+    def put(
+        self,
+        rows: dict[bytes, bytes | None],
+        stamped: tuple[bytes, bytes, bytes] | None,
+        *,
+        urgent: bool = True,
+    ) -> None:
         """As `write`, for the hot path of commits: clearing an absent key is not detected, and adds it to the log."""
         self._counted = True
         if stamped is not None:
@@ -209,7 +222,11 @@ class EmbeddedStore(Transactor):
             row, value = stamped[0] + stamp(self._sequence, 0) + stamped[1], stamped[2]
             rows[row] = value
             self._stamped_bytes += len(row) + len(value)
-        self.remember(rows)
+        self._add(rows)
+        if urgent:
+            self._want()
+        else:
+            self._want_later()
 
     def put_batch(
         self, rows: dict[bytes, bytes | None], stamped: Sequence[Sequence[tuple[bytes, bytes, bytes]]], *, counts: bool
@@ -228,6 +245,10 @@ class EmbeddedStore(Transactor):
         return self._sequence
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
+        self._add(rows)
+        self._want()
+
+    def _add(self, rows: dict[bytes, bytes | None]) -> None:
         if self._dead is not None:
             raise StoreFailed(self._dead)
         levels = self._levels
@@ -235,16 +256,21 @@ class EmbeddedStore(Transactor):
             self._undo.record({key: levels.replaced(key) for key in rows})
         levels.open.add(rows)
         self.commits += 1
+
+    def _want(self) -> None:
+        self._due = self.commits
         if not (self._scheduled or self._writing):
             self._scheduled = True
             self._schedule(self._flush)
 
     def _flush(self) -> None:
-        """Write the open memtable to the log. One flush, or start of a generation, is under way at a time."""
+        """Write the open memtable to the log, if something in it is wanted. One flush, or start of a generation, is
+        under way at a time."""
         self._scheduled = False
-        if self._dead is not None or self._writing or self._synced == self.commits or self._too_far_ahead():
+        if self._dead is not None or self._writing or self._due <= self._synced or self._too_far_ahead():
             return
         through, levels = self.commits, self._levels
+        self._begun = through
         effects = levels.open
         self._levels = MemtableStack(Memtable(), effects, levels.active, levels.frozen, levels.tree)
         self._writing = True

@@ -184,7 +184,13 @@ class SharedStore(Transactor):
         rows = transaction.effects(self._rows, 0)
         self._commit(rows, stamped, counts=True)
 
-    def put(self, rows: dict[bytes, bytes | None], stamped: StampedRow | None) -> None:
+    def put(
+        self,
+        rows: dict[bytes, bytes | None],
+        stamped: StampedRow | None,
+        *,
+        urgent: bool = True,  # noqa: ARG002 (all that waits is one batch)
+    ) -> None:
         self._commit(rows, (stamped,) if stamped is not None else (), counts=True)
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
@@ -200,7 +206,12 @@ class SharedStore(Transactor):
         if not self._executing:
             self._begin_soon()
 
-    def when_durable(self, done: Callable[[], None]) -> None:
+    def when_durable(
+        self,
+        done: Callable[[], None],
+        *,
+        urgent: bool = True,  # noqa: ARG002 (all that waits is one batch)
+    ) -> None:
         """Never called at once: also what is only read is told after a fence that was asked for from here on."""
         if self._dead is not None:
             return
