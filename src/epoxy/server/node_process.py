@@ -72,8 +72,7 @@ class NodeProcess:
         self.certificates = shared.certificates if shared is not None else Certificates(settings)
         storage = shared.storage if shared is not None else None
         if storage is None:
-            post, schedule = self._loop.call_soon_threadsafe, self._loop.call_soon
-            storage = EmbeddedStorage(settings, post, schedule, self._store_failed)
+            storage = EmbeddedStorage(settings, self._loop, self._store_failed)
         self._storage = storage
         self._embedded = storage if isinstance(storage, EmbeddedStorage) else None
         self._store = storage.store

@@ -206,7 +206,7 @@ class HostSession(ProcessSession):
 async def open_host(settings: Settings, hurry: asyncio.Event) -> HostSession:
     """The session of the first process, with its data directory."""
     loop = asyncio.get_running_loop()
-    storage = EmbeddedStorage(settings, loop.call_soon_threadsafe, loop.call_soon, end_failed)
+    storage = EmbeddedStorage(settings, loop, end_failed)
     listener = PrivateListener()
     try:
         database = LocalDatabase(

@@ -1,5 +1,6 @@
 """What a node's process keeps its rows in."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Timer
@@ -11,7 +12,6 @@ from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import ProgressLog
 from epoxy.ports import Store
 from epoxy.store.embedded.datadir import DataDir
-from epoxy.store.embedded.io_thread import Post
 from epoxy.store.embedded.store import EmbeddedStore
 
 CLOSE_S = 10.0
@@ -42,7 +42,7 @@ class EmbeddedStorage:
     """A data directory of its own, with the embedded store."""
 
     def __init__(
-        self, settings: Settings, post: Post, schedule: Post, on_failure: Callable[[StoreFailed], None]
+        self, settings: Settings, loop: asyncio.AbstractEventLoop, on_failure: Callable[[StoreFailed], None]
     ) -> None:
         node = settings.node
         self._data_dir = DataDir.open(
@@ -62,8 +62,9 @@ class EmbeddedStorage:
             undo.callback(self._data_dir.close)
             self.store = EmbeddedStore(
                 node.data_dir,
-                post=post,
-                schedule=schedule,
+                post=loop.call_soon_threadsafe,
+                schedule=loop.call_soon,
+                readers=loop,
                 on_failure=on_failure,
                 on_rot=lambda key: self.on_rot(key),
             )
