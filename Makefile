@@ -53,7 +53,7 @@ $(READY): requirements/dev.txt requirements/redis.txt requirements/client.in req
 .PHONY: fast
 fast: $(FAST_READY) ## make .venv-fast: the package as it is run in earnest, its hot modules compiled (wants a C compiler)
 
-$(FAST_READY): setup.py pyproject.toml requirements/run.txt $(shell find src -name '*.py') | $(READY)
+$(FAST_READY): setup.py pyproject.toml requirements/run.txt $(shell find src -name '*.py' -o -name '*.c') | $(READY)
 	rm -rf $(FAST_READY) build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
 	$(PYTHON) -m venv --clear $(FAST_VENV)

@@ -25,7 +25,14 @@ def extensions() -> list[Extension]:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
     if compiler and shutil.which(compiler[0]) is None:
         sys.exit(f"epoxy: no C compiler ({compiler[0]}): install one, or {INSTEAD}")
-    return compiled()
+    return [*compiled(), *native()]
+
+
+def native() -> list[Extension]:
+    """What is written in C: for Linux, whose eventfd it uses. The interpreted store is the same without it."""
+    if sys.platform != "linux":
+        return []
+    return [Extension("epoxy.store.embedded.log_writer", ["src/epoxy/store/embedded/log_writer.c"])]
 
 
 def compiled() -> list[Extension]:

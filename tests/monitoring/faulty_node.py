@@ -34,6 +34,7 @@ def slow_disk() -> None:
         return write(self, file, data, offset)
 
     SystemFiles.write = slowly  # type: ignore[method-assign]
+    SystemFiles.frame_writer = lambda _: None  # type: ignore[method-assign]  # All goes through `write`.
 
 
 def full_disk() -> None:

@@ -22,6 +22,7 @@ from epoxy.model.errors import StoreFailed
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.buffer import scan
 from epoxy.store.embedded.store import EmbeddedStore
+from tests.store import native
 
 LOG_BYTES = 1 << 16
 """Small, so that a checkpoint is nearly always under way."""
@@ -73,6 +74,7 @@ class Child:
             folder,
             post=loop.call_soon_threadsafe,
             schedule=loop.call_soon,
+            readers=loop,
             on_failure=give_up,
             log_bytes=LOG_BYTES,
         )
@@ -185,7 +187,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--folder", type=Path, help="on the disk to try (default: the system's temporary folder)")
     parser.add_argument("--plant", action="store_true", help="acknowledge before the sync: this must be found")
+    parser.add_argument("--native", action="store_true", help="write frames as a compiled wheel does, without one")
     options = parser.parse_args()
+    if options.native:
+        native.install(Path(tempfile.mkdtemp(prefix="epoxy-native-")))
     started = time.monotonic()
     try:
         held = torment(options.kills, options.seed, at_once if options.plant else when_durable, options.folder)

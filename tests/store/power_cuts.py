@@ -26,7 +26,7 @@ from epoxy.store.embedded import files
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.log import LOG_SUFFIX
-from tests.store import crash
+from tests.store import crash, native
 from tests.store.crash import NUMBER_BYTES, Violation
 from tests.store.power.replay import NoteKind, Replay, notes
 
@@ -213,9 +213,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--folder", type=Path, help="where the directory is made (default: in memory, if it can be)")
     parser.add_argument("--plant", choices=sorted(PLANTED), help="a fault of the store: it must be found")
+    parser.add_argument("--native", action="store_true", help="write frames as a compiled wheel does, without one")
     options = parser.parse_args()
     if SHIM not in os.environ:
         run_under_shim()
+    if options.native:
+        native.install(Path(os.environ[SHIM]).parent)
     started = time.monotonic()
     try:
         held = torment(options.cuts, options.seed, options.plant, options.folder, options.each)

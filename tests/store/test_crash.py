@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -12,8 +14,9 @@ def torment(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_what_was_acknowledged_outlives_fifty_kills() -> None:
-    outcome = torment("--kills", "50")
+@pytest.mark.parametrize("lane", [[], ["--native"]], ids=["as it is", "native"])
+def test_what_was_acknowledged_outlives_fifty_kills(lane: list[str]) -> None:
+    outcome = torment("--kills", "50", *lane)
     assert outcome.stderr == ""
     assert outcome.stdout.startswith("held: 50 kills")
     assert outcome.returncode == 0

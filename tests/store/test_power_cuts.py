@@ -16,8 +16,9 @@ def torment(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_what_was_acknowledged_outlives_fifty_power_cuts() -> None:
-    outcome = torment("--cuts", "50")
+@pytest.mark.parametrize("lane", [[], ["--native"]], ids=["as it is", "native"])
+def test_what_was_acknowledged_outlives_fifty_power_cuts(lane: list[str]) -> None:
+    outcome = torment("--cuts", "50", *lane)
     assert outcome.stderr == ""
     assert outcome.stdout.startswith("held: 50 power cuts")
     assert outcome.returncode == 0
@@ -30,3 +31,9 @@ def test_power_cuts_find_a_planted_fault(fault: str) -> None:
     outcome = torment("--cuts", "1000", "--seed", "1", "--plant", fault, *each)
     assert outcome.returncode == 1
     assert "acknowledged" in outcome.stderr or "refused" in outcome.stderr or "Refused" in outcome.stderr
+
+
+def test_power_cuts_see_what_the_thread_in_c_writes() -> None:
+    outcome = torment("--cuts", "1000", "--seed", "1", "--plant", "frames-not-synced", "--native")
+    assert outcome.returncode == 1
+    assert "acknowledged" in outcome.stderr

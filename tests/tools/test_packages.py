@@ -11,8 +11,10 @@ import pytest
 
 from tools.packages.__main__ import build, digests, judge, parsed, trials
 from tools.packages.building import BuildFailed, ask_backend, build_sdist, normalised, time_of_last_commit
-from tools.packages.contents import faults_of_sdist, faults_of_wheel
+from tools.packages.contents import NATIVE, faults_of_sdist, faults_of_wheel
 from tools.packages.trial import CONFIG, Environment, TrialFailed
+
+STUB = f"{NATIVE}.pyi"
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +64,12 @@ def changed_wheel(wheel: Path, folder: Path, *, without: str = "", added: str = 
     return copy
 
 
-@pytest.mark.parametrize("name", ["epoxy/py.typed", "epoxy/api/console/static/index.html", "epoxy/scripting/api.lua"])
+@pytest.mark.parametrize("name", ["epoxy/py.typed", "epoxy/api/console/static/index.html", "epoxy/scripting/api.lua", STUB])
 def test_a_wheel_that_lacks_something_is_seen(name: str, made: list[Path], tmp_path: Path) -> None:
     assert faults_of_wheel(changed_wheel(made[1], tmp_path, without=name)) == [f"lacks {name}"]
 
 
-@pytest.mark.parametrize("name", ["tests/test_a.py", "deploy/Dockerfile", "epoxy/__native.c"])
+@pytest.mark.parametrize("name", ["tests/test_a.py", "deploy/Dockerfile", "epoxy/__native.c", f"{NATIVE}.c"])
 def test_a_wheel_that_has_too_much_is_seen(name: str, made: list[Path], tmp_path: Path) -> None:
     assert faults_of_wheel(changed_wheel(made[1], tmp_path, added=name)) == [f"has {name}"]
 
@@ -77,11 +79,19 @@ def test_a_wheel_whose_name_says_otherwise_is_seen(made: list[Path], tmp_path: P
     assert fault.startswith("1 compiled modules in epoxydb-")
 
 
+def test_a_compiled_wheel_without_what_is_written_in_c_is_seen(made: list[Path], tmp_path: Path) -> None:
+    compiled = made[1].rename(tmp_path / "epoxydb-1-cp311-cp311-manylinux_2_17_x86_64.whl")
+    (tmp_path / "changed").mkdir()
+    for added, faults in (("epoxy/a.so", [f"lacks what is made of {NATIVE}.c"]), (f"{NATIVE}.cpython-311.so", [])):
+        assert faults_of_wheel(changed_wheel(compiled, tmp_path / "changed", added=added)) == faults
+    compiled.rename(made[1])
+
+
 def test_an_sdist_that_lacks_something_and_has_tests_is_seen(tmp_path: Path) -> None:
     faults = faults_of_sdist(
         archive(tmp_path / "a.tar.gz", [("epoxydb-1/pyproject.toml", 0), ("epoxydb-1/tests/a", 0)])
     )
-    assert "lacks setup.py" in faults
+    assert {"lacks setup.py", f"lacks src/{NATIVE}.c"} <= set(faults)
     assert "lacks requirements/server.in" in faults
     assert faults[-1] == "has tests/a"
     assert "lacks pyproject.toml" not in faults

@@ -66,6 +66,7 @@ class EmbeddedStorage:
                 post=loop.call_soon_threadsafe,
                 schedule=loop.call_soon,
                 delay=partial(loop.call_later, DELAY_MS / 1000),
+                readers=loop,
                 on_failure=on_failure,
                 on_rot=lambda key: self.on_rot(key),
             )

@@ -161,6 +161,9 @@ class SimFiles:
         assert isinstance(node, OrderedMap)
         return MapEnvironment(str(folder), node, self._commit)
 
+    def frame_writer(self) -> None:
+        """Frames take their virtual time in the executor."""
+
     def _commit(self, commit: Callable[[bool], None]) -> None:
         try:
             self._may_fail()

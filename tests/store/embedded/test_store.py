@@ -12,7 +12,7 @@ from hypothesis import Phase, settings
 from epoxy.model.errors import RottenRow, StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded import space
+from epoxy.store.embedded import files, space
 from epoxy.store.embedded import store as embedded
 from epoxy.store.embedded.files import Files
 from epoxy.store.embedded.log import LogPosition, segments
@@ -25,6 +25,7 @@ from tests.store.conformance import LAST, Bench, StoreConformance, put, rows
 from tests.store.crash_steps import check_crashes
 from tests.store.hand import EmbeddedBench
 from tests.store.model import check_random_histories
+from tests.store.native import built
 from tests.store.rot import rot
 
 TINY = 64
@@ -560,8 +561,12 @@ def test_a_row_that_rots_again_is_reported_again() -> None:
 # With threads.
 
 
-def test_with_threads_on_an_event_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lane", ["as it is", "native"])
+def test_with_threads_on_an_event_loop(tmp_path: Path, lane: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real thing: fifty writers, small generations, every acknowledgement after its sync; then a restart."""
+    if lane == "native":
+        (tmp_path / "built").mkdir()
+        monkeypatch.setattr(files, "LogWriter", built(tmp_path / "built").LogWriter)
     told = asyncio.run(write_with_threads(tmp_path, writers=50, each=40))
     assert len(told) == 2000
     tree = Tree(tmp_path / "tree")
@@ -576,7 +581,12 @@ def test_with_threads_on_an_event_loop(tmp_path: Path) -> None:
 async def write_with_threads(folder: Path, writers: int, each: int) -> list[bytes]:
     loop = asyncio.get_running_loop()
     store = EmbeddedStore(
-        folder, post=loop.call_soon_threadsafe, schedule=loop.call_soon, on_failure=unused, log_bytes=8192
+        folder,
+        post=loop.call_soon_threadsafe,
+        schedule=loop.call_soon,
+        readers=loop,
+        on_failure=unused,
+        log_bytes=8192,
     )
     told: list[bytes] = []
 

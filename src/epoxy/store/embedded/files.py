@@ -14,6 +14,11 @@ from typing import Protocol, Self
 
 import lmdb
 
+try:
+    from epoxy.store.embedded.log_writer import LogWriter
+except ImportError:  # Interpreted packages have none.
+    LogWriter = None  # type: ignore[assignment, misc]
+
 MAP_BYTES = 1 << 40
 """Address space, not memory or disk: the file grows with its rows. A terabyte is a 128th of a process's address space,
 and more than one replica should hold."""
@@ -82,6 +87,21 @@ class TreeEnvironment(Protocol):
     def close(self) -> None: ...
 
 
+class FrameWriter(Protocol):
+    """A thread that writes frames of the log, each synced when its write has ended; one is under way at a time."""
+
+    def fileno(self) -> int:
+        """Readable when a write has ended."""
+
+    def write(self, file: int, frame: bytes, offset: int, /) -> None: ...
+
+    def take(self) -> tuple[int, float, float] | None:
+        """Of a write that has ended: its errno, or 0, and when it began and ended, in seconds of `time.monotonic`."""
+
+    def close(self) -> None:
+        """Returns when the write under way has ended; it is not taken any more."""
+
+
 class Files(Protocol):
     """Errors are `OSError`."""
 
@@ -140,6 +160,9 @@ class Files(Protocol):
         """Have the system read all of it into the page cache."""
 
     def open_environment(self, folder: Path) -> TreeEnvironment: ...
+
+    def frame_writer(self) -> FrameWriter | None:
+        """For files of `create`. None: there is no such thread, and frames go through `write`."""
 
 
 class SystemFiles:
@@ -230,6 +253,9 @@ class SystemFiles:
             make_tree_file(folder)
         # Lookups are scattered: reading ahead would fill the page cache with rows that are not wanted.
         return lmdb.open(str(folder), map_size=MAP_BYTES, mode=0o600, readahead=False)
+
+    def frame_writer(self) -> FrameWriter | None:
+        return LogWriter() if LogWriter is not None else None
 
 
 def make_tree_file(folder: Path) -> None:

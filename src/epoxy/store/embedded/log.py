@@ -112,13 +112,24 @@ class Segment:
 
     def write(self, frame: bytes) -> int:
         """Write and sync one frame; its size in bytes. After a failure the end of the segment is unknown."""
+        file, offset = self.begin()
+        if not self.has_room(frame):
+            self._grow(offset + len(frame))
+        write_all(self._files, file, frame, offset)
+        return self.end(frame)
+
+    def has_room(self, frame: bytes) -> bool:
+        return self._end + len(frame) <= self.header.allocated
+
+    def begin(self) -> tuple[int, int]:
+        """The file and the offset that the next frame is written to."""
         assert not self.broken, "a failed sync is never tried again"
         self.broken = True
-        end = self._end + len(frame)
-        if end > self.header.allocated:
-            self._grow(end)
-        write_all(self._files, self._file, frame, self._end)
-        self._end = end
+        return self._file, self._end
+
+    def end(self, frame: bytes) -> int:
+        """It is synced; its size in bytes."""
+        self._end += len(frame)
         self.next_frame += 1
         self.broken = False
         return len(frame)
@@ -138,7 +149,7 @@ class Segment:
 
 class WriteAheadLog:
     """The segments that are not in the tree yet; frames go to the newest. The event loop makes frames, a thread writes
-    them in turn, and a second one calls `drop`."""
+    them in turn (`log_lane.py`), and a second one calls `drop`."""
 
     def __init__(self, folder: Path, reached: LogPosition, segment_bytes: int, files: Files = SYSTEM_FILES) -> None:
         """Starts the generation after `reached`."""
@@ -165,6 +176,18 @@ class WriteAheadLog:
         size = self._segment.write(frame)
         self.syncs.end()
         return size
+
+    def begin_write(self, frame: bytes) -> tuple[int, int] | None:
+        """The file and the offset of a frame that another writes, who then calls `end_write`. None: the segment has to
+        grow before, which takes `write`."""
+        if not self._segment.has_room(frame):
+            return None
+        self.syncs.begin()
+        return self._segment.begin()
+
+    def end_write(self, frame: bytes, began_s: float, ended_s: float) -> int:
+        self.syncs.ended(began_s, ended_s)
+        return self._segment.end(frame)
 
     def rotate(self) -> LogPosition:
         """Start the next generation; returns where the one before it ends."""

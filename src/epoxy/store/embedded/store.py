@@ -27,6 +27,7 @@ from epoxy.store.cut import ViewCut
 from epoxy.store.embedded.files import LOG_FOLDER, SYSTEM_FILES, TREE_FOLDER, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog
+from epoxy.store.embedded.log_lane import Readers, lane_of
 from epoxy.store.embedded.memtable import EMPTY, MISSING, Memtable, MemtableStack, Replaced, StoreView
 from epoxy.store.embedded.migration import PREVIOUS, forget_previous
 from epoxy.store.embedded.recovery import recover
@@ -56,9 +57,9 @@ that at the most. A home that goes on writing needs a vote sooner, and its sync 
 
 class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
-    at the end of the current tick (`loop.call_soon`), `delay` after `DELAY_MS`; without it all commits are urgent.
-    After `on_failure` the process must end: the last commits may or may not be on the disk, and are never
-    acknowledged."""
+    at the end of the current tick (`loop.call_soon`), `delay` after `DELAY_MS`; without it all commits are urgent. With
+    `readers`, the loop again, frames are written without the interpreter's lock where that was compiled. After
+    `on_failure` the process must end: the last commits may or may not be on the disk, and are never acknowledged."""
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class EmbeddedStore(Transactor):
         on_rot: Callable[[bytes], None] | None = None,
         delay: Post | None = None,
         io_thread: Callable[[str, Post], IoExecutor] | None = None,
+        readers: Readers | None = None,
         log_bytes: int = LOG_BYTES,
         files: Files = SYSTEM_FILES,
     ) -> None:
@@ -96,6 +98,7 @@ class EmbeddedStore(Transactor):
         self._delay = delay
         self._log_limit = log_bytes
         self._writer = (io_thread or AdaptiveIoThread)("epoxy-log", post)
+        self._lane = lane_of(self._log, self._writer, files, readers)
         self._checkpointer = (io_thread or IoThread)("epoxy-checkpoint", post)
         self._levels = MemtableStack(Memtable(), EMPTY, Memtable(), Memtable(replayed), self._tree.view())
         self._durable = self._levels.durable()
@@ -185,6 +188,7 @@ class EmbeddedStore(Transactor):
         self._closed = True
         if self._dead is None:
             self._die("the store is closed")
+        self._lane.close()
         self._writer.close()
         self._checkpointer.close()
         self._log.close()
@@ -276,13 +280,17 @@ class EmbeddedStore(Transactor):
         self._writing = True
         position = self._log.next_frame if self._counted else self._position
         self._counted = False
+
+        def flushed(size: int) -> None:
+            self._flushed(through, position, size)
+
         # Encoded here: in the thread it would wait for the interpreter's lock once more beside a busy loop.
         frame = self._log.frame(self._sequence, effects.values)
         light = through - self._synced <= FEW_COMMITS
-        write = self._first_write if self._has_previous else self._log.write
-        self._writer.submit(
-            lambda: write(frame), lambda size: self._flushed(through, position, size), self._fail, light=light
-        )
+        if self._has_previous:
+            self._writer.submit(lambda: self._first_write(frame), flushed, self._fail)
+        else:
+            self._lane.write(frame, flushed, self._fail, light=light)
 
     def _first_write(self, frame: bytes) -> int:
         """After a migration: what was migrated lacks this write, and must not be brought back."""

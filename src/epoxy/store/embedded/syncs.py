@@ -17,8 +17,8 @@ RECENT_SYNCS = 512
 
 
 class SyncTimes:
-    """Written by the thread that syncs, read by any other: each field is one number, or a list that is
-    copied at once; `seconds` only grows."""
+    """Written by one thread at a time, read by any other: each field is one number, or a list that is copied at once;
+    `seconds` only grows."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,8 +33,11 @@ class SyncTimes:
         self._began_s = self._clock()
 
     def end(self) -> None:
-        now_s, began_s = self._clock(), self._began_s
-        assert began_s is not None, "a sync that ends has begun"
+        assert self._began_s is not None, "a sync that ends has begun"
+        self.ended(self._began_s, self._clock())
+
+    def ended(self, began_s: float, now_s: float) -> None:
+        """As told by the one who synced."""
         self._began_s = None
         if now_s - self._window_s > WINDOW_S:
             fresh = now_s - self._window_s <= 2 * WINDOW_S
