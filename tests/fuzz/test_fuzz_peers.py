@@ -2,10 +2,9 @@
 
 import pytest
 
-from epoxy.codec import wire
 from epoxy.codec.seals import Seals
 from epoxy.model.errors import CodecError
-from epoxy.transport.peers import auth
+from epoxy.transport.peers import auth, transport
 from epoxy.transport.peers.auth import Nonces
 from epoxy.transport.peers.frames import FrameServer
 from tests.fuzz.fuzz_peers import frames_target, signed_target
@@ -38,8 +37,8 @@ def test_a_body_that_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
         except CodecError as error:
             raise ValueError(error) from error
 
-    decode = wire.decode_peer_request
-    monkeypatch.setattr(wire, "decode_peer_request", careless)
+    decode = transport.read_peer_request
+    monkeypatch.setattr(transport, "read_peer_request", careless)
     assert "Error" in finding_of(frames_target)
 
 
