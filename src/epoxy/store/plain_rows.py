@@ -23,12 +23,13 @@ class PlainRows:
     def voted(self, key: bytes, vote: bytes) -> Rows:
         return {self._votes + pack_bytes(key): vote}
 
-    def decided(self, view: Snapshot, key: bytes, record: bytes, logged: bytes) -> tuple[Rows, Stamped]:
-        """Of a decision that was voted for. Its value does not end, nor did the one before it."""
+    def decided(self, view: Snapshot, key: bytes, record: bytes, logged: bytes, *, voted: bool) -> tuple[Rows, Stamped]:
+        """Of a decision whose value does not end, nor did the one before it. `voted`: there is a vote to delete."""
         packed = pack_bytes(key)
         row = self._keys + packed
         rows: Rows = {row + VALUE: record}
         if self._keyspace.any_cached(view):
             rows[row + CACHE] = None
-        rows[self._votes + packed] = None
+        if voted:
+            rows[self._votes + packed] = None
         return rows, self._keyspace.logged(logged)

@@ -1,5 +1,5 @@
 """The quiet path of peers' requests, over their bytes: an Accept for an instance of which nothing is held, and the
-Commit of what was voted for.
+Commit of one that nothing was promised for.
 
 The rules of `protocol.keys.acceptor` say what happens, and this does the same without a record in between: the vote's
 row, the committed row and the changelog's are spliced from the request. All other requests are left to the rules, which
@@ -37,9 +37,9 @@ class PlainRequests:
         state = self._state(request.key)
         if state is None or not is_next(request, state, self._replica.config.epoch):
             return None
-        if request.is_accept:
-            return self._vote(request, state) if not state.vote else None
-        return self._commit(request, state) if is_voted(request, state) else None
+        if not request.is_accept:
+            return self._commit(request, state)
+        return self._vote(request, state) if is_open(state) else None
 
     def _state(self, key: bytes) -> PlainState | None:
         """None: the key has a promise, or is final, or its value ends, or its row is in an earlier format or rotten."""
@@ -68,15 +68,16 @@ class PlainRequests:
         after = PlainState(before.record, request.vote(), before.version)
         self._store.put(self._rows.voted(key, after.vote), None)
         self._states.put_plain(key, after)
-        if self._replica.watchers:
-            self._replica.changed(key, as_state(before), as_state(after))
+        for watcher in self._replica.watchers:
+            watcher(key, as_state(before), as_state(after))
         return ACCEPT_OK
 
     def _commit(self, request: PlainRequest, before: PlainState) -> Reply:
-        """Rule 6. The vote belonged to the instance that is now decided, and is dropped."""
-        key = request.key
+        """Rule 6: whatever was voted for, that belonged to the instance which is now decided, and is dropped."""
+        key, view = request.key, self._store.newest()
         after = PlainState(record_after(before.record, request.proposal), b"", request.version)
-        self._store.put(*self._rows.decided(self._store.newest(), key, after.record, request.changelog_entry()))
+        logged = request.changelog_entry()
+        self._store.put(*self._rows.decided(view, key, after.record, logged, voted=before.vote != b""))
         if request.mutable:
             self._states.put_plain(key, after)
         else:
@@ -101,9 +102,9 @@ def is_next(request: PlainRequest, state: PlainState, epoch: int) -> bool:
     return request.epoch == epoch and request.version == state.version + 1
 
 
-def is_voted(request: PlainRequest, state: PlainState) -> bool:
-    """Whether it decides what this replica voted for. No encoded proposal is the beginning of another one."""
-    return state.vote.startswith(wire.HEADER + request.proposal)
+def is_open(state: PlainState) -> bool:
+    """Rule 4: one vote in the fast round."""
+    return not state.vote
 
 
 def as_state(state: PlainState) -> KeyState:
