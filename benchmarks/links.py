@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 
 import uvloop
 
+from epoxy.codec.plain_requests import Incoming, decoded
 from epoxy.model.ballot import fast_ballot
-from epoxy.model.messages import Accept, AcceptOk, Commit, CommitOk, Reply, Request
+from epoxy.model.messages import Accept, AcceptOk, Commit, CommitOk, Reply
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.transport.http.server import serve_http
@@ -30,8 +31,8 @@ COMMITS = 2_000
 """In a round."""
 
 
-def agree(requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
-    answered([AcceptOk() if isinstance(request, Accept) else CommitOk() for request in requests])
+def agree(requests: Sequence[Incoming], answered: Callable[[Sequence[Reply]], None]) -> None:
+    answered([AcceptOk() if isinstance(decoded(request), Accept) else CommitOk() for request in requests])
 
 
 def messages(number: int) -> tuple[Accept, Commit]:

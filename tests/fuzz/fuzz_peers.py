@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
+from epoxy.codec.plain_requests import Incoming, decoded
 from epoxy.codec.wire import encode_peer_request
 from epoxy.model.frames import PeerRequest
 from epoxy.model.messages import Reply, Request
@@ -61,9 +62,9 @@ class Batches(Replica):
         super().__init__()
         self.batches: list[Batch] = []
 
-    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
-        self.batches.append(tuple(requests))
-        super().handle(requests, answered)
+    def handle(self, incoming: Sequence[Incoming], answered: Callable[[Sequence[Reply]], None]) -> None:
+        self.batches.append(tuple([decoded(each) for each in incoming]))
+        super().handle(incoming, answered)
 
 
 class PeerWorld:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from epoxy.codec import wire
+from epoxy.codec.plain_requests import read_peer_request
 from epoxy.codec.seals import Seals
 from epoxy.model.errors import CodecError
 from epoxy.transport.peers import auth
@@ -34,12 +34,11 @@ def test_a_frame_that_is_accepted_at_any_place(monkeypatch: pytest.MonkeyPatch) 
 def test_a_body_that_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(data: bytes) -> object:
         try:
-            return decode(data)
+            return read_peer_request(data)
         except CodecError as error:
             raise ValueError(error) from error
 
-    decode = wire.decode_peer_request
-    monkeypatch.setattr(wire, "decode_peer_request", careless)
+    monkeypatch.setattr("epoxy.transport.peers.transport.read_peer_request", careless)
     assert "Error" in finding_of(frames_target)
 
 

@@ -212,7 +212,7 @@ class SlowToCatchUp:
 @pytest.mark.pure("the replica is a stand-in")
 def test_what_others_have_added_is_announced_when_it_is_found() -> None:
     """Many announcements of other nodes share one look; those that come during it share the next."""
-    store, replica = SlowToCatchUp(), SimpleNamespace(keyspace=None, commit_watchers=[])
+    store, replica = SlowToCatchUp(), SimpleNamespace(keyspace=None, short_watchers=[])
     feed = CommitFeed(cast(Replica, replica), cast(Store, store))
     heard: list[str] = []
     feed.on_change(lambda: heard.append("changed"))

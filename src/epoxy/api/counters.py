@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from epoxy.codec.plain_requests import kind_of
 from epoxy.model.histogram import Histogram
 from epoxy.model.writes import Path
 
@@ -36,12 +37,12 @@ class Counters:
 
     def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
         """Requests of one frame, whose replies left in one frame: each took as long."""
-        pairs: dict[tuple[type, type], int] = {}
+        pairs: dict[tuple[str, type], int] = {}
         for request, reply in zip(requests, replies, strict=True):
-            pair = (type(request), type(reply))
+            pair = (kind_of(request), type(reply))
             pairs[pair] = pairs.get(pair, 0) + 1
         for (kind, result), count in pairs.items():
-            self.request_handled(kind.__name__, result.__name__, seconds, count)
+            self.request_handled(kind, result.__name__, seconds, count)
 
     def request_handled(self, request_type: str, result: str, seconds: float, count: int = 1) -> None:
         pair = (request_type, result)

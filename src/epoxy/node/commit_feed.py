@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from epoxy.codec.plain_requests import PlainRequest
 from epoxy.model.records import ChangelogEntry, KeyState
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Store
@@ -17,7 +18,7 @@ class CommitFeed:
         self._overwrite_listeners: list[Callable[[bytes], None]] = []
         self._announcing = self._more = False
         self._catching_up = self._more_of_others = False
-        replica.commit_watchers.append(self._committed)
+        replica.short_watchers.append((self._committed, self._committed_plain))
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         """Rows of the changelog behind the cursor `after`, or from the oldest that is kept."""
@@ -46,9 +47,16 @@ class CommitFeed:
         self._overwrite_listeners.append(listener)
 
     def _committed(self, key: bytes, before: KeyState, _after: KeyState) -> None:
+        self._note(key, overwrites=before.committed is not None)
+
+    def _committed_plain(self, request: PlainRequest) -> bool:
+        self._note(request.key, overwrites=request.version > 1)
+        return True
+
+    def _note(self, key: bytes, *, overwrites: bool) -> None:
         """One announcement for many commits: listeners read on from where they are. It is made even if nothing listens
         yet: a listener that comes before the sync does not find this commit in `changes`, and needs the call."""
-        if before.committed is not None:
+        if overwrites:
             self._store.when_durable(partial(self._overwritten, key), urgent=False)
         if self._announcing:
             self._more = True

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from epoxy.api.http.routes import Route, signed_route
+from epoxy.codec.plain_requests import Incoming
 from epoxy.model.access import Access
 from epoxy.model.members import MemberReply, MemberRequest
-from epoxy.model.messages import Failed, Reply, Request, StaleEpoch
+from epoxy.model.messages import Failed, Reply, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.node.service import Node
 from epoxy.transport.limits import (
@@ -137,11 +138,11 @@ class PeerRouter:
             return self._refuse_removed
         return self._handle if self._gate.may_vote else self._handle_unconfirmed
 
-    def _refuse_removed(self, requests: Sequence[Request], answered: Replied) -> None:
+    def _refuse_removed(self, requests: Sequence[Incoming], answered: Replied) -> None:
         """A removed member that does not know it yet gets the configuration as its answer."""
         self._handle((), lambda _: answered([StaleEpoch(config=self._replica.config)] * len(requests)))
 
-    def _handle_unconfirmed(self, requests: Sequence[Request], answered: Replied) -> None:
+    def _handle_unconfirmed(self, requests: Sequence[Incoming], answered: Replied) -> None:
         """A replica that may not vote yet accepts configurations, and refuses all other requests."""
         if self._gate.serves(requests):
             self._handle(requests, answered)

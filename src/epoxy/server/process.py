@@ -22,6 +22,7 @@ from epoxy.api.http.routes_transactions import TransactionRoutes
 from epoxy.api.http.routes_world import WorldRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.backup.backups import Backups
+from epoxy.codec.plain_requests import Incoming, decoded
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, RottenRow
 from epoxy.model.messages import Reply, Request
@@ -252,7 +253,7 @@ class Process(NodeProcess):
         if self._shared is not None:
             await self._shared.let_go()
 
-    def _handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+    def _handle(self, requests: Sequence[Incoming], answered: Callable[[Sequence[Reply]], None]) -> None:
         """Requests of a peer: they are counted by type and result."""
         begun_s = time.monotonic()
 
@@ -263,7 +264,7 @@ class Process(NodeProcess):
         if self._shared is None:
             self.node.replica.handle_all(requests, reply_to_peer)
         else:
-            self._shared.dispatch(requests, reply_to_peer)
+            self._shared.dispatch([decoded(each) for each in requests], reply_to_peer)
 
     def _floor_ms(self) -> float | None:
         return floor_ms(self.node.replica.config, self.node.me, self.node.links)

@@ -143,7 +143,7 @@ class Keyspace:
             assert before.committed is None or before.version < committed.version, (before, after)
             row = self._keys + packed
             rows[row + VALUE], logged = wire.encode_decision(key, committed, after.lineage)
-            entry = (self._changelog, USER_VERSION, logged)
+            entry = self.logged(logged)
             if self.any_cached(view):
                 rows[row + CACHE] = None
             ended = before.committed is not None and before.committed.expiry is not None
@@ -156,6 +156,10 @@ class Keyspace:
         if vote is not before.vote and vote != before.vote:
             rows[self._votes + packed] = wire.encode_vote(vote) if vote is not None else None
         return rows, entry
+
+    def logged(self, entry: bytes) -> Stamped:
+        """The row of the changelog with this record."""
+        return self._changelog, USER_VERSION, entry
 
     def in_flight(self, view: Snapshot, key: bytes) -> tuple[Ballot, Vote | None]:
         """Promise and vote of a key whose committed row may be unreadable."""
@@ -179,11 +183,11 @@ class Keyspace:
         }
         if self.any_cached(view):
             rows[self._keys + packed + CACHE] = None
-        if self._any_legacy(view):
+        if self.any_legacy(view):
             rows |= dict.fromkeys(
                 (self._legacy_keys + packed + LEGACY_COMMITTED, self._legacy_keys + packed + LEGACY_VALUE)
             )
-        return rows, (self._changelog, USER_VERSION, logged)
+        return rows, self.logged(logged)
 
     def committed(self, view: Snapshot, key: bytes) -> Proposal | None:
         """The committed value. A legacy one has version 0."""
@@ -243,7 +247,7 @@ class Keyspace:
     ) -> Iterator[tuple[bytes, Proposal]]:
         """The committed keys, legacy ones and the cluster's own among them; through `until`, if that is given."""
         current = self._current_page(view, prefix, after, until)
-        if not self._any_legacy(view):
+        if not self.any_legacy(view):
             return current
         return newest_layout(current, self._legacy_page(view, prefix, after, until))
 
@@ -251,7 +255,7 @@ class Keyspace:
         """The states of these keys; fresh ones may be missing. If the keys are sorted, one range read shows which have
         rows at all."""
         known: Iterable[bytes] = keys
-        if is_rising(keys) and not self._any_legacy(view):
+        if is_rising(keys) and not self.any_legacy(view):
             rows = self._named(view, self._keys, keys) + self._named(view, self._votes, keys)
             known = set(rows).intersection(keys) if len(rows) < len(keys) else keys
         return {key: self.load(view, key) for key in known}
@@ -273,7 +277,7 @@ class Keyspace:
         """As `count`, of keys under a prefix that are not deleted, values of the first layout included. Keys with the
         value that begins with `mark` are listed instead of counted, and perhaps some others. Only the beginning of a
         record is compared, several times as fast as decoding it."""
-        if self._any_legacy(view):
+        if self.any_legacy(view):
             some = self.page(view, prefix, after, rows)
             named = [key for key, committed in some if (committed.value or b"").startswith(mark)]
             keys = sum([not committed.is_tombstone for _, committed in some]) - len(named)
@@ -343,7 +347,7 @@ class Keyspace:
             if entry.key < FIRST_SYSTEM_KEY:
                 yield row[start : start + STAMP_BYTES], entry
 
-    def _any_legacy(self, view: Snapshot) -> bool:
+    def any_legacy(self, view: Snapshot) -> bool:
         """Checked once: a running replica writes no rows of the first layout."""
         if self._has_legacy is None:
             try:
@@ -371,7 +375,7 @@ class Keyspace:
         self._has_legacy = False
 
     def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
-        if not self._any_legacy(view):
+        if not self.any_legacy(view):
             return None
         row = self._legacy_keys + packed_key
         value = view.get(row + LEGACY_COMMITTED)

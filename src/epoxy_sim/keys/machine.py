@@ -7,6 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
+from epoxy.codec.plain_requests import Incoming
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.errors import RottenRow, StoreError, StoreFailed
 from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
@@ -302,7 +303,7 @@ class Life:
 
         return answer
 
-    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+    def handle(self, requests: Sequence[Incoming], answered: Callable[[Reply], None]) -> None:
         self.replica.handle(requests, answered)
         self.machine.judge.adopted(self.machine.id, self.replica.config.epoch)
 

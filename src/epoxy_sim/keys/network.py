@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 
 from epoxy.codec import wire
+from epoxy.codec.plain_requests import Incoming, read_peer_request
 from epoxy.model.incarnation import Greeting
 from epoxy.model.messages import Carry, CarryAnswers, Commit, Failed, Reply, Request
 from epoxy_sim.keys.machine import Life, Machine
@@ -130,7 +131,7 @@ class Network:
     ) -> None:
         def arrived(receiver: Life) -> None:
             if receiver.gate.serves(requests):
-                receiver.handle(requests, partial(answer, receiver))
+                receiver.handle(as_they_arrive(requests) if self._encoded else requests, partial(answer, receiver))
             else:
                 self._travel(to, sender.machine.id, lambda: hand_over(Failed(reason="not admitted yet")), 0.0)
 
@@ -243,3 +244,9 @@ class Network:
 
     def _over_the_wire(self, request: Request) -> Request:
         return wire.decode_request(wire.encode_request(request))
+
+
+def as_they_arrive(requests: Sequence[Request]) -> Sequence[Incoming]:
+    """As a frame brings them: plain ones stay encoded."""
+    frame = wire.join_peer_request(1, 2, len(requests), [wire.encode_requests(requests)])
+    return read_peer_request(frame)[2]

@@ -289,6 +289,7 @@ def restore_anyway(replica: Replica, key: bytes, found: Proposal) -> bool:
     view, state = replica._store.newest(), KeyState(committed=found)
     replica._store.put(*replica.keyspace.restored(view, key, state))
     replica._states.put(key, state)
-    for watcher in (*replica.watchers, *replica.commit_watchers):
+    short = [watcher for watcher, _ in replica.short_watchers]
+    for watcher in (*replica.watchers, *replica.commit_watchers, *short):
         watcher(key, KeyState(committed=before.committed or found), state)
     return True

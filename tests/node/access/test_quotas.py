@@ -262,7 +262,7 @@ def test_what_others_published_counts_too_also_after_a_restart() -> None:
 def test_a_node_that_does_not_learn_of_others_looks_at_what_they_published() -> None:
     desk, client = Counting(), limited(size=1000)
     desk.access.table = AccessTable(grants=(Grant(name="ci", roles=(AccessRole.WRITER,), stored_bytes=1000),))
-    desk.node.replica.commit_watchers.remove(desk.quotas._committed)
+    desk.node.replica.short_watchers.remove((desk.quotas._committed, desk.quotas._committed_plain))
     desk.told(B, counts(ci=900))
     assert desk.quotas.refusal(client, 200) is None
     desk.quotas.follow()

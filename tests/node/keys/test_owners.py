@@ -11,33 +11,33 @@ def by(home: int, version: int = 2) -> Proposal:
 
 def test_two_wins_within_a_second_make_an_owner() -> None:
     owners = Owners(A)
-    owners.won(KEY, by(B), 0.0)
+    owners.won(KEY, B, 0.0)
     assert owners.of(KEY, 0.0) is None
-    owners.won(KEY, by(B), TWICE_MS)
+    owners.won(KEY, B, TWICE_MS)
     assert owners.of(KEY, TWICE_MS) == B
 
 
 def test_wins_far_apart_or_of_different_replicas_do_not() -> None:
     owners = Owners(A)
-    owners.won(KEY, by(B), 0.0)
-    owners.won(KEY, by(B), TWICE_MS + 1)
+    owners.won(KEY, B, 0.0)
+    owners.won(KEY, B, TWICE_MS + 1)
     assert owners.of(KEY, TWICE_MS + 1) is None
-    owners.won(KEY, by(C), TWICE_MS + 2)
+    owners.won(KEY, C, TWICE_MS + 2)
     assert owners.of(KEY, TWICE_MS + 2) is None
 
 
 def test_a_win_of_this_replica_between_two_of_another_does_not_count_for_it() -> None:
     owners = Owners(A)
     for home in (B, A, B):
-        owners.won(KEY, by(home), 0.0)
+        owners.won(KEY, home, 0.0)
     assert owners.of(KEY, 0.0) is None
 
 
 def test_the_replica_that_folded_counts_and_not_the_home_of_its_last_write() -> None:
     owners = Owners(A)
     carried = Proposal(value=b"x", version=2, mutable=True, proposal_id=by(A).proposal_id, proposer=B)
-    owners.won(KEY, carried, 0.0)
-    owners.won(KEY, carried, 1.0)
+    owners.won(KEY, carried.home, 0.0)
+    owners.won(KEY, carried.home, 1.0)
     assert owners.of(KEY, 1.0) == B
 
 

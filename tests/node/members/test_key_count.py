@@ -70,7 +70,7 @@ def test_what_other_nodes_of_the_datacenter_commit_is_found_after_a_while() -> N
     world = World()
     world.clock.advance(3 * FRESH_MS)
     world.key_count.renew()
-    world.replica.commit_watchers.remove(world.key_count._committed)
+    world.replica.short_watchers.remove((world.key_count._committed, world.key_count._committed_plain))
     world.hold(0, 3)
     world.key_count.renew()
     assert world.key_count.keys == 0

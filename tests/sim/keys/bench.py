@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from epoxy.codec.plain_requests import Incoming, decoded
 from epoxy.model.ballot import Ballot
 from epoxy.model.messages import Commit, Prepare, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
@@ -117,8 +118,8 @@ class Town:
         replica = self.life(machine_id).replica
         handle = replica.handle
 
-        def open_it(requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
-            mail.extend(requests)
+        def open_it(requests: Sequence[Incoming], answered: Callable[[Reply], None]) -> None:
+            mail.extend([decoded(each) for each in requests])
             handle(requests, answered)
 
         replica.handle = open_it  # type: ignore[method-assign]

@@ -7,6 +7,7 @@ from ssl import SSLContext
 
 import msgspec
 
+from epoxy.codec.plain_requests import Incoming, decoded
 from epoxy.model.ballot import Ballot
 from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
 from epoxy.model.messages import Accept, AcceptOk, Read, Reply, Request
@@ -102,7 +103,8 @@ class Replica:
         self.waiting: list[Callable[[], None]] = []
         self.silent = False
 
-    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+    def handle(self, incoming: Sequence[Incoming], answered: Callable[[Sequence[Reply]], None]) -> None:
+        requests = [decoded(each) for each in incoming]
         self.asked += requests
         if self.silent:
             self.waiting.append(lambda: answered([self.reply(request) for request in requests]))

@@ -19,6 +19,7 @@ from functools import partial
 
 import msgspec
 
+from epoxy.codec.plain_requests import PlainRequest
 from epoxy.model.access import MAX_GRANTS, USAGE_KEYS
 from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.integers import LONGEST_INTEGER
@@ -68,7 +69,7 @@ class Quotas:
         """Until the counts are published; None: they did not change."""
         self._following: Timer | None = None
         self._load()
-        self._replica.commit_watchers.append(self._committed)
+        self._replica.short_watchers.append((self._committed, self._committed_plain))
 
     def follow(self) -> None:
         """Look at what others published, as often as that changes: at a node that does not learn of it by itself."""
@@ -200,6 +201,9 @@ class Quotas:
             self._learn(key, after.committed)
         elif key in self._lent:
             self._give_back(key, after.committed)
+
+    def _committed_plain(self, request: PlainRequest) -> bool:
+        return request.key not in self._lent
 
     def _learn(self, key: bytes, committed: Proposal) -> None:
         """A count that cannot be read leaves the one before."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
+from epoxy.codec.plain_requests import PlainRequest
 from epoxy.model.messages import Accept, Carry, CarryAnswer, CarryAnswers, CarryOk, CarryRequest, Reply
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.strings import Evaluated, Register, Steps
@@ -105,8 +106,7 @@ class Driver:
         self.stale_keys = StaleKeys(clock)
         self.evaluate: Callable[[Steps, Register], Evaluated] = no_commands
         """Runs the steps of a write."""
-        watchers = (self._learned, self.writers.committed, self.leases.learned, self.stale_keys.committed)
-        replica.commit_watchers.extend(watchers)
+        replica.short_watchers.append((self._committed, self._committed_plain))
         replica.carried = self._carried
         replica.refused = self._refused
         replica.queued = self._queued
@@ -270,9 +270,25 @@ class Driver:
 
         self.clock.call_later(pause.delay_ms, time_is_over)
 
+    def _committed(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        self._learned(key, before, after)
+        self.writers.committed(key, before, after)
+        self.leases.learned(key, before, after)
+        self.stale_keys.committed(key)
+
+    def _committed_plain(self, request: PlainRequest) -> bool:
+        """Nothing here waits for most keys that others write."""
+        key = request.key
+        if key in self._queues or key in self._sleepers or self.writers.knows(key) or self.leases.counts(key):
+            return False
+        if request.version > 1 and request.mutable:
+            self.owners.won(key, request.home, self.clock.now_ms())
+        self.stale_keys.committed(key)
+        return True
+
     def _learned(self, key: bytes, before: KeyState, after: KeyState) -> None:
         if before.committed is not None and after.committed is not None and after.committed.mutable:
-            self.owners.won(key, after.committed, self.clock.now_ms())
+            self.owners.won(key, after.committed.home, self.clock.now_ms())
         if (queue := self._queues.get(key)) is not None:
             queue.learned(after)
         if key not in self._sleepers:

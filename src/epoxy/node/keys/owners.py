@@ -6,8 +6,6 @@ replica that decided a key twice within a second is taken for its owner; a hint 
 
 from typing import TypeVar
 
-from epoxy.model.records import Proposal
-
 T = TypeVar("T")
 
 HINT_MS = 3_000.0
@@ -49,9 +47,8 @@ class Owners:
         """Whether anything is known of the key here: a hint, or where its writes come from."""
         return key in self._hints or key in self._shares
 
-    def won(self, key: bytes, decided: Proposal, now_ms: float) -> None:
-        """A decision of a key that was written before. One of this replica ends the hint."""
-        home = decided.home
+    def won(self, key: bytes, home: int, now_ms: float) -> None:
+        """A decision of a key that was written before, whose home is this. One of this replica ends the hint."""
         if home == self._me:
             self._wins.pop(key, None)
             return

@@ -32,6 +32,9 @@ class RecentWriters:
         if key in self._writers and after.committed is not None:
             self._note(key, after.committed.home)
 
+    def knows(self, key: bytes) -> bool:
+        return key in self._writers
+
     def of(self, key: bytes) -> int | None:
         known = self._writers.get(key)
         if known is None:

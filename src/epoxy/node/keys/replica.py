@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
+from epoxy.codec.plain_requests import Incoming, PlainRequest, decoded
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY, ClusterConfig
 from epoxy.model.errors import RottenRow, StoreUnavailable
@@ -38,6 +39,7 @@ from epoxy.model.messages import (
 from epoxy.model.records import FRESH, ChangelogEntry, ExpiryEntry, KeyState, Proposal, Vote
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
+from epoxy.node.keys.plain_requests import PlainRequests
 from epoxy.node.members import config_record
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.effects import Adopt
@@ -66,6 +68,10 @@ INSPECTED_STAMPS = 64
 Watcher = Callable[[bytes, KeyState, KeyState], None]
 """Called after a change of a key's state, right after its transaction and before that is durable."""
 
+ShortWatcher = Callable[[PlainRequest], bool]
+"""Called with a Commit that came as a plain request, in place of a watcher that can do without states. False: it wants
+them for this one."""
+
 
 class Replica:
     def __init__(
@@ -80,6 +86,8 @@ class Replica:
         """Called for every change."""
         self.commit_watchers: list[Watcher] = []
         """Called for new versions."""
+        self.short_watchers: list[tuple[Watcher, ShortWatcher]] = []
+        """The same, each with its short form."""
         self.config_watchers: list[Watcher] = []
         """Called for new configurations."""
         self.ordered: Callable[[InTerm], Reply] = not_ordered_here
@@ -100,19 +108,21 @@ class Replica:
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me, shared=store.loads_ahead)
+        self._plain = PlainRequests(self, store, self._states)
         self._alarm = alarm
         self.config = config
         self._begin(config)
 
-    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+    def handle(self, requests: Sequence[Incoming], answered: Callable[[Reply], None]) -> None:
         """Handle requests in order, and answer the last one."""
         self.handle_all(requests, lambda replies: answered(replies[-1]))
 
-    def handle_all(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
+    def handle_all(self, requests: Sequence[Incoming], answered: Callable[[list[Reply]], None]) -> None:
         """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync,
         which begins at once unless all requests are news."""
         if self._store.loads_ahead:
-            self._when_near(requests, partial(self._handle_owned, requests, answered))
+            whole = [decoded(each) for each in requests]
+            self._when_near(whole, partial(self._handle_owned, whole, answered))
         else:
             replies = [self._request(request) for request in requests]
             self._store.when_durable(partial(answered, replies), urgent=not all(map(is_news, requests)))
@@ -151,10 +161,13 @@ class Replica:
             case _:
                 assert_never(op)
 
-    def _request(self, request: Request) -> Reply:
+    def _request(self, request: Incoming) -> Reply:
         """A key whose row is rotten has no reply: neither "nothing is committed" nor a vote. Other requests of the
         frame are not affected."""
         try:
+            if isinstance(request, PlainRequest):
+                reply = self._plain.handle(request)
+                return reply if reply is not None else self._reply(request.decoded())
             return self._reply(request)
         except (RottenRow, StoreUnavailable) as error:
             return Failed(reason=str(error))
@@ -224,15 +237,18 @@ class Replica:
         rows, entry = self.keyspace.changes(self._store.newest(), key, before, after)
         self._store.put(rows, entry, urgent=urgent)
         self._states.put(key, after)
-        self._changed(key, before, after)
+        self.changed(key, before, after)
 
-    def _changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
+    def changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        """Call the watchers."""
         if key == CONFIG_KEY and after.committed is not None:
             self.config = config_record.from_proposal(after.committed)
         for watcher in self.watchers:
             watcher(key, before, after)
         if after.committed is not before.committed:
             for watcher in self.commit_watchers:
+                watcher(key, before, after)
+            for watcher, _ in self.short_watchers:
                 watcher(key, before, after)
             if key == CONFIG_KEY:
                 for watcher in self.config_watchers:
@@ -273,7 +289,8 @@ class Replica:
                 return False
             self._store.put(*self.keyspace.restored(view, key, state))
             self._states.put(key, state)
-            for watcher in (*self.watchers, *self.commit_watchers):
+            short = [watcher for watcher, _ in self.short_watchers]
+            for watcher in (*self.watchers, *self.commit_watchers, *short):
                 watcher(key, KeyState(committed=found), state)
         else:
             self.learn(key, found)
@@ -288,9 +305,9 @@ class Replica:
         durable yet."""
         changes, conflicts = self._store.transact(partial(self._learn_all, entries, beside))
         for key, before, after in changes:
-            if self._states.get(key) is not None:
+            if self._states.entry(key) is not None:
                 self._states.put(key, after)
-            self._changed(key, before, after)
+            self.changed(key, before, after)
         for entry in conflicts:
             self._alarm(f"two values for one instance: {entry} was found elsewhere; nothing was overwritten")
         return len(changes)
@@ -409,7 +426,7 @@ class Replica:
 
     def forget_states(self) -> None:
         """Another node owns some of the keys from here on, and will change them."""
-        self._states = KeyStateCache()
+        self._states.clear()
 
     def _begin(self, config: ClusterConfig) -> None:
         stored = self._store.transact(partial(self.keyspace.committed, key=CONFIG_KEY))
@@ -438,9 +455,11 @@ class Replica:
         self.release()
 
 
-def is_news(request: Request) -> bool:
+def is_news(request: Incoming) -> bool:
     """A decision that a peer tells and expects no answer to: a crash that loses it is as harmless as a message that is
     lost. What a node itself lives by is as urgent as a vote: configurations, grants, sessions."""
+    if isinstance(request, PlainRequest):
+        return not request.is_accept  # always about a client's key
     return isinstance(request, Commit) and request.key < FIRST_SYSTEM_KEY
 
 

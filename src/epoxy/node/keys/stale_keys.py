@@ -6,7 +6,6 @@ unknown (decision 0007): of a client that only came back to its node after a res
 first write of each key reads the newest version from a quorum before anything is put forward, one round trip more.
 """
 
-from epoxy.model.records import KeyState
 from epoxy.ports import Clock
 
 CATCH_UP_MS = 60_000.0
@@ -32,7 +31,7 @@ class StaleKeys:
         """This process has the rows of an earlier one."""
         self._until_ms = self._clock.now_ms() + CATCH_UP_MS
 
-    def committed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+    def committed(self, key: bytes) -> None:
         """A decision was learned, or made: what is known here is not from before the start."""
         if self._until_ms:
             self._note(key)

@@ -4,6 +4,7 @@ Counted in small steps, and from then on kept up to date with every commit, so t
 key that is committed while a count is under way is counted where that has been already; further on the count finds it.
 """
 
+from epoxy.codec.plain_requests import PlainRequest
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.records import KeyState
@@ -32,7 +33,7 @@ class KeyCount:
         self._counting = False
         self._reached: bytes | None = None
         """The last key of the count under way."""
-        replica.commit_watchers.append(self._committed)
+        replica.short_watchers.append((self._committed, self._committed_plain))
 
     @property
     def is_known(self) -> bool:
@@ -64,8 +65,15 @@ class KeyCount:
             self.keys, self._ended_ms, self._counting = self._counted, self._clock.now_ms(), False
 
     def _committed(self, key: bytes, before: KeyState, _after: KeyState) -> None:
-        if before.committed is not None or key >= FIRST_SYSTEM_KEY:
-            return
+        if before.committed is None and key < FIRST_SYSTEM_KEY:
+            self._add(key)
+
+    def _committed_plain(self, request: PlainRequest) -> bool:
+        if request.version == 1:
+            self._add(request.key)
+        return True
+
+    def _add(self, key: bytes) -> None:
         if self._counting:
             self._counted += self._reached is not None and key <= self._reached
         elif self.is_known:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, assert_never
 
+from epoxy.codec.plain_requests import PlainRequest
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
 from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
@@ -99,7 +100,7 @@ class KeySync:
         """Sources whose tail was reached in the change under way. A copy made before it may be old."""
         self._commits = 0
         """Since the last page was asked for."""
-        replica.commit_watchers.append(self._committed)
+        replica.short_watchers.append((self._committed, self._committed_plain))
 
     # As a source
 
@@ -164,6 +165,10 @@ class KeySync:
         self._commits += 1
         if key == CONFIG_KEY and not is_changing(self._replica.config, None):
             self.followed.clear()
+
+    def _committed_plain(self, _request: PlainRequest) -> bool:
+        self._commits += 1
+        return True
 
     def _note_progress(self, effect: Keep) -> Callable[[Transaction], None]:
         """Written in the transaction of the entries, so that one is never there without the other."""

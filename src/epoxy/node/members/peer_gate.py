@@ -179,7 +179,7 @@ class PeerGate:
             return "starting"
         return "cleared" if self.is_cleared else "confirming"
 
-    def serves(self, requests: Sequence[Request]) -> bool:
+    def serves(self, requests: Sequence[object]) -> bool:
         """Whether requests of a peer that is heard are handled: before this node may vote, only configurations."""
         if self.may_vote:
             return True

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from epoxy.codec import wire
+from epoxy.codec.plain_requests import Incoming, read_peer_request
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.model.errors import CodecError, Oversized
 from epoxy.model.frames import PeerResponse
@@ -27,7 +28,7 @@ from epoxy.transport.peers.store_gate import OpenGate, StoreGate
 from epoxy.transport.tls import ContextOf
 from epoxy.transport.wan.emulation import Link
 
-Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
+Handle = Callable[[Sequence[Incoming], Callable[[Sequence[Reply]], None]], None]
 """A replica: takes requests in order, and replies to all of them once all they rest on is durable."""
 
 HandlerFor = Callable[[SignedHeader], Handle]
@@ -212,15 +213,15 @@ class PeerEndpoint:
         answered: Callable[[Sequence[Reply]], None],
     ) -> None:
         try:
-            frame = wire.decode_peer_request(body)
+            sender, recipient, requests = read_peer_request(body)
         except CodecError as error:
             exchange.fail(400, "bad_frame", repr(error))
             return
-        if frame.sender != header.sender or frame.recipient != header.recipient:
+        if sender != header.sender or recipient != header.recipient:
             exchange.fail(400, "bad_frame", "the frame names other replicas than its signature")
             return
         handle = self._handle if self._handler_for is None else self._handler_for(header)
-        handle(frame.requests, answered)
+        handle(requests, answered)
 
     def _respond(self, exchange: Exchange, signed: Signed, began_s: float, replies: Sequence[Reply]) -> None:
         body = encode_replies(replies)

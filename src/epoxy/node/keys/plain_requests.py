@@ -1,0 +1,117 @@
+"""The quiet path of peers' requests, over their bytes: an Accept for an instance of which nothing is held, and the
+Commit of one that nothing was promised for.
+
+The rules of `protocol.keys.acceptor` say what happens, and this does the same without a record in between: the vote's
+row, the committed row and the changelog's are spliced from the request. All other requests are left to the rules, which
+find in the rows whatever was done here.
+"""
+
+from typing import TYPE_CHECKING
+
+from epoxy.codec import wire
+from epoxy.codec.plain_requests import PlainRequest, record_after, version_to_overwrite
+from epoxy.model.ballot import NO_BALLOT
+from epoxy.model.errors import RottenRow
+from epoxy.model.messages import AcceptOk, CommitOk, Reply
+from epoxy.model.records import FRESH, KeyState
+from epoxy.node.keys.key_state_cache import FRESH_ROWS, KeyStateCache, PlainState
+from epoxy.ports import Store
+from epoxy.store.plain_rows import PlainRows
+
+if TYPE_CHECKING:
+    from epoxy.node.keys.replica import Replica
+
+ACCEPT_OK = AcceptOk()
+COMMIT_OK = CommitOk()
+
+
+class PlainRequests:
+    def __init__(self, replica: "Replica", store: Store, states: KeyStateCache) -> None:
+        self._replica = replica
+        self._store = store
+        self._states = states
+        self._rows = PlainRows(replica.keyspace)
+
+    def handle(self, request: PlainRequest) -> Reply | None:
+        """None: nothing was done, and the rules are to be asked."""
+        state = self._state(request.key)
+        if state is None or not is_next(request, state, self._replica.config.epoch):
+            return None
+        if not request.is_accept:
+            return self._commit(request, state)
+        return self._vote(request, state) if is_open(state) else None
+
+    def _state(self, key: bytes) -> PlainState | None:
+        """None: the key has a promise, or is final, or its value ends, or its row is in an earlier format or rotten."""
+        known = self._states.entry(key)
+        if isinstance(known, PlainState):
+            return known
+        if known is FRESH:
+            return FRESH_ROWS
+        if known is not None and (known.promised != NO_BALLOT or known.is_final):
+            return None
+        try:
+            rows = self._rows.read(self._store.newest(), key)
+        except RottenRow:
+            return None
+        if rows is None:
+            return None
+        record, vote = rows
+        if record is None:
+            return PlainState(b"", vote, 0) if vote is not None else FRESH_ROWS
+        version = version_to_overwrite(record)
+        return PlainState(record, vote or b"", version) if version else None
+
+    def _vote(self, request: PlainRequest, before: PlainState) -> Reply:
+        """Rule 4."""
+        key = request.key
+        after = PlainState(before.record, request.vote(), before.version)
+        self._store.put(self._rows.voted(key, after.vote), None)
+        self._states.put_plain(key, after)
+        for watcher in self._replica.watchers:
+            watcher(key, as_state(before), as_state(after))
+        return ACCEPT_OK
+
+    def _commit(self, request: PlainRequest, before: PlainState) -> Reply:
+        """Rule 6: whatever was voted for, that belonged to the instance which is now decided, and is dropped."""
+        key, view = request.key, self._store.newest()
+        after = PlainState(record_after(before.record, request.proposal), b"", request.version)
+        logged = request.changelog_entry()
+        rows, entry = self._rows.decided(view, key, after.record, logged, voted=before.vote != b"")
+        self._store.put(rows, entry, urgent=False)
+        if request.mutable:
+            self._states.put_plain(key, after)
+        else:
+            self._states.drop(key)
+        self._tell(request, before, after)
+        return COMMIT_OK
+
+    def _tell(self, request: PlainRequest, before: PlainState, after: PlainState) -> None:
+        """The watchers: states are decoded for those alone that want them."""
+        replica = self._replica
+        if replica.watchers or replica.commit_watchers:
+            replica.changed(request.key, as_state(before), as_state(after))
+            return
+        for watcher, short in replica.short_watchers:
+            if not short(request):
+                watcher(request.key, as_state(before), as_state(after))
+
+
+def is_next(request: PlainRequest, state: PlainState, epoch: int) -> bool:
+    """Rules 1 and 2: it is of this epoch, and for the instance on top of the committed version. Commits are safe to
+    learn in any epoch; of another they are left to the rules, too."""
+    return request.epoch == epoch and request.version == state.version + 1
+
+
+def is_open(state: PlainState) -> bool:
+    """Rule 4: one vote in the fast round."""
+    return not state.vote
+
+
+def as_state(state: PlainState) -> KeyState:
+    record = wire.decode_committed_record(state.record) if state.record else None
+    return KeyState(
+        committed=record.committed if record is not None else None,
+        lineage=record.lineage if record is not None else (),
+        vote=wire.decode_vote(state.vote) if state.vote else None,
+    )
