@@ -8,7 +8,8 @@ not have it. So no statement has a limit at the server, except for locks, and an
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import asyncpg
@@ -102,13 +103,21 @@ async def open_connection(address: DatabaseAddress, role: str) -> Any:
 
 async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = False) -> Any:
     """The same, to one that has this replica's tables."""
+    async with first_use(address, role) as connection:
+        if make_tables:
+            await prepare(connection, address.schema, address.cluster, address.replica)
+        else:
+            await examine(connection, address.cluster, address.replica)
+    return connection
+
+
+@asynccontextmanager
+async def first_use(address: DatabaseAddress, role: str) -> AsyncIterator[Any]:
+    """A new connection, with a time limit. If its use fails it is closed, and the reason is told as a StoreError."""
     connection = await open_connection(address, role)
     try:
         async with asyncio.timeout(STATEMENT_S):
-            if make_tables:
-                await prepare(connection, address.schema, address.cluster, address.replica)
-            else:
-                await examine(connection, address.cluster, address.replica)
+            yield connection
     except BaseException as error:
         connection.terminate()
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
@@ -116,7 +125,6 @@ async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = Fa
         if isinstance(error, LOST):
             raise StoreUnavailable(f"the database failed: {described(error)}") from error
         raise
-    return connection
 
 
 def described(error: BaseException) -> str:
