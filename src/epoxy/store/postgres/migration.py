@@ -3,7 +3,7 @@
 Nodes that use different formats must not share the tables. So the format changes while no session is in force, in one
 transaction:
 
-- First the sessions that nobody has closed are looked at, without a lock, which would delay nodes that serve. One with
+- First the sessions that are not closed are looked at, without a lock, which would delay nodes that serve. One with
   a lease is in force. One whose lease is over may belong to a node that did not reach the database either, and renews
   it in a moment: it is in force if it does so within WATCH_S.
 - Then the table of sessions is locked as a whole. A statement that opens a session, renews its lease or commits a batch
