@@ -220,11 +220,16 @@ async def test_a_dump_is_named_as_what_holds_the_tables(place: Place) -> None:
             assert await hand.fetchval(FORMAT_OF) == "2"
 
 
-@pytest.mark.parametrize(("written", "said"), [("x", "do not say which format"), ("0", "no way from format 0")])
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("", "do not say which format"), ("x", "do not say which format"), ("0", "no way from format 0")],
+)
 @played
 async def test_a_format_that_never_was_is_refused(written: str, said: str, place: Place) -> None:
     async with opened(place), by_hand(place) as hand:
-        await hand.execute("UPDATE meta SET value = $1 WHERE name = 'format'", written)
+        await hand.execute("DELETE FROM meta WHERE name = 'format'")
+        if written:
+            await hand.execute("INSERT INTO meta VALUES ('format', $1)", written)
         with pytest.raises(StoreRefused, match=said):
             async with opened(place):
                 raise AssertionError("it opened")

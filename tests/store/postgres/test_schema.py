@@ -78,6 +78,21 @@ async def test_tables_whose_owner_was_deleted_are_refused_until_it_is_back(place
 
 
 @played
+async def test_a_database_that_refuses_a_node_which_runs_is_as_one_that_is_away(place: Place) -> None:
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        await hand.execute("UPDATE meta SET value = '3' WHERE name = 'format'")
+        await hand.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'epoxy%'"
+        )
+        assert (await ask(database.commit, GroupCommit(session, 1, 0, [(b"k", b"v", 1)]))).verdict is Verdict.UNKNOWN
+        with pytest.raises(StoreUnavailable, match="have format 3, and this version of Epoxy knows 2"):
+            database.position()
+        await hand.execute("UPDATE meta SET value = '2' WHERE name = 'format'")
+        assert await everything(database) == {}
+
+
+@played
 async def test_an_older_format_is_brought_up_to_date(place: Place) -> None:
     async with opened(place), by_hand(place) as hand:
         with pytest.MonkeyPatch.context() as patch:

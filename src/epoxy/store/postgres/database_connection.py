@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 from msgspec import Struct, field
 
-from epoxy.model.errors import StoreError, StoreRefused, StoreUnavailable
+from epoxy.model.errors import StoreRefused, StoreUnavailable
 from epoxy.store.postgres.schema import examine, prepare, schema_name
 from epoxy.store.postgres.timeline import NewestTimeline
 
@@ -165,8 +165,8 @@ class DatabaseConnection:
         self._closed = False
 
     async def run(self, work: Work[T]) -> T:
-        """Raises StoreError. What was asked for may have taken effect, or may still do so. Work that the server aborts
-        for the sake of another transaction is run again."""
+        """Raises StoreUnavailable. What was asked for may have taken effect, or may still do so. Work that the server
+        aborts for the sake of another transaction is run again."""
         if self._waiting >= MAX_WAITING:
             raise StoreUnavailable(f"{MAX_WAITING} calls wait for the database already")
         self._waiting += 1
@@ -191,8 +191,11 @@ class DatabaseConnection:
             if getattr(error, "sqlstate", None) != LOCK_NOT_AVAILABLE:
                 self._drop()
             raise self._told(StoreUnavailable(f"the database failed: {described(error)}")) from error
-        except StoreError as error:
+        except StoreUnavailable as error:
             raise self._told(error) from None
+        except StoreRefused as error:
+            # The database took this node when it started. What was done to it since may be undone.
+            raise self._told(StoreUnavailable(str(error))) from error
         except Exception as error:
             # An answer that is not understood. The caller waits for one, and may have nothing else that wakes it up.
             self._drop()
@@ -256,7 +259,7 @@ class DatabaseConnection:
             self._connection.terminate()
             self._connection = None
 
-    def _told(self, error: StoreError) -> StoreError:
+    def _told(self, error: StoreUnavailable) -> StoreUnavailable:
         """Say it once, not with every attempt."""
         if not self._trouble and not self._closed:
             log.warning("%s (%s); it is asked again", error, self._role)

@@ -75,12 +75,12 @@ def steps(found: int, target: int) -> tuple[str, ...]:
     return known
 
 
-async def written_format(connection: Any, statement: str = WRITTEN) -> int | None:
-    """None: no format is written. Raises StoreRefused."""
+async def written_format(connection: Any, statement: str = WRITTEN) -> int:
+    """It is written by the transaction that makes the tables. Raises StoreRefused."""
     written = await connection.fetchval(statement)
-    if written is not None and not written.isdecimal():
+    if written is None or not written.isdecimal():
         raise StoreRefused("the tables do not say which format they have: the table meta is damaged")
-    return int(written) if written is not None else None
+    return int(written)
 
 
 async def open_sessions(connection: Any) -> list[OpenSession]:
@@ -90,13 +90,13 @@ async def open_sessions(connection: Any) -> list[OpenSession]:
 async def migrate(connection: Any, target: int) -> None:
     """Bring the tables to another format. Processes that do so together do it once. Raises TablesInUse, StoreRefused
     and StoreUnavailable."""
-    found = await _found(connection)
+    found = await written_format(connection)
     if found == target:
         return
     seen = await _watched(connection, found, target)
     async with connection.transaction():
         try:
-            found = await _found(connection, f"{WRITTEN} FOR UPDATE")
+            found = await written_format(connection, f"{WRITTEN} FOR UPDATE")
             if found == target:
                 return
             await connection.execute(LOCK_SESSIONS)
@@ -112,14 +112,7 @@ async def migrate(connection: Any, target: int) -> None:
             await connection.execute(step)
         await connection.execute(FENCE_ALL)
         await connection.execute("UPDATE meta SET value = $1 WHERE name = 'format'", str(target))
-    log.warning("the tables were migrated from format %d to %d", found, target)
-
-
-async def _found(connection: Any, statement: str = WRITTEN) -> int:
-    found = await written_format(connection, statement)
-    if found is None:
-        raise StoreUnavailable("another process is making the tables")
-    return found
+    log.info("the tables were migrated from format %d to %d", found, target)
 
 
 async def _watched(connection: Any, found: int, target: int) -> list[OpenSession]:

@@ -77,7 +77,7 @@ async def prepare(connection: Any, schema: str, cluster: str, replica: int) -> N
     refuse_server(found)
     if not found["has_tables"]:
         await _make(connection, schema, cluster, replica)
-    if (await migration.written_format(connection) or 0) <= migration.FORMAT:
+    if await migration.written_format(connection) < migration.FORMAT:
         await migration.migrate(connection, migration.FORMAT)
     await examine(connection, cluster, replica)
 
@@ -88,10 +88,7 @@ async def found_format(connection: Any) -> int | None:
     refuse_server(found)
     if not found["has_tables"]:
         return None
-    written = await migration.written_format(connection)
-    if written is None:
-        raise StoreRefused("the tables do not say which format they have: the table meta is damaged")
-    return written
+    return await migration.written_format(connection)
 
 
 async def examine(connection: Any, cluster: str, replica: int) -> None:
@@ -107,14 +104,14 @@ async def examine(connection: Any, cluster: str, replica: int) -> None:
         raise StoreRefused(
             f"the tables have format {meta['format']}, and this version of Epoxy knows {migration.FORMAT}"
         )
-    if meta["cluster"] != cluster or int(meta["replica"]) != replica:
+    if meta["cluster"] != cluster or meta["replica"] != str(replica):
         raise StoreRefused(
-            f"the tables are those of {named(int(meta['replica']), meta['cluster'])}, and not of "
-            f"{named(replica, cluster)}: give each replica a database or a schema of its own"
+            f"the tables are those of {named(meta['replica'], meta['cluster'])}, and not of "
+            f"{named(str(replica), cluster)}: give each replica a database or a schema of its own"
         )
 
 
-def named(replica: int, cluster: str) -> str:
+def named(replica: str, cluster: str) -> str:
     """Only a cluster that was made from a backup has an id."""
     return f"replica {replica} of cluster {cluster}" if cluster else f"replica {replica}"
 
