@@ -129,7 +129,8 @@ async def first_use(address: DatabaseAddress, role: str) -> AsyncIterator[Any]:
 
 def described(error: BaseException) -> str:
     """In one line. What a server says has its own hints below."""
-    told = str(error).partition("\n")[0] or type(error).__name__
+    unsaid = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    told = str(error).partition("\n")[0] or unsaid
     return f"{told}. {remedy(error)}" if isinstance(error, asyncpg.DiskFullError) else told
 
 
