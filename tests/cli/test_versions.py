@@ -12,7 +12,7 @@ from epoxy.codec import wire
 from epoxy.datacenter import link_ends
 from epoxy.model.envoy_messages import PROTOCOL_VERSION
 from epoxy.store.embedded import datadir, migration
-from epoxy.store.postgres import schema
+from epoxy.store.postgres import migration as tables_migration
 
 
 def test_in_json_they_are_those_that_are_used() -> None:
@@ -22,7 +22,7 @@ def test_in_json_they_are_those_that_are_used() -> None:
     assert told["data_directory"] == {"oldest": migration.FROM_FORMAT, "newest": datadir.FORMAT}
     earlier = [int.from_bytes(header, "little") for header in wire.STORED_HEADERS]
     assert told["rows"] == {"oldest": min(earlier), "newest": max(earlier)}
-    assert told["tables"] == schema.FORMAT
+    assert told["tables"] == tables_migration.FORMAT
     assert told["backup"] == backup_format.VERSION
     assert told["envoy_wire"] == PROTOCOL_VERSION
     assert link_ends.PROTOCOL.endswith(b"/%d" % told["nodes_wire"])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from epoxy.model.errors import StoreRefused, StoreUnavailable
+from epoxy.model.errors import StoreRefused, StoreUnavailable, TablesInUse
 from epoxy.node.process.config import ClusterSettings, NodeSettings, Settings, StoreSettings
 from epoxy.node.process.logs import LOGGER
 from epoxy.server import shared_storage as module
-from epoxy.server.shared_storage import HINT, database_of
+from epoxy.server.shared_storage import HINT, IN_USE, STOP_THEM, database_of
 
 
 class Attempts:
@@ -61,3 +61,13 @@ def test_a_refusal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, warned: li
     with pytest.raises(StoreRefused):
         opened(monkeypatch, StoreRefused("password authentication failed"))
     assert warned == []
+
+
+def test_nodes_that_use_the_older_tables_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, warned: list[dict[str, str]]
+) -> None:
+    """Each that stops is told."""
+    both, one = TablesInUse("these nodes use it: a, b"), TablesInUse("these nodes use it: b")
+    assert opened(monkeypatch, both, both, one, one)
+    assert [each["detail"] for each in warned] == [str(both), str(one)]
+    assert {(each["event"], each["hint"]) for each in warned} == {(IN_USE, STOP_THEM)}

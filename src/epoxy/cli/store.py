@@ -12,7 +12,7 @@ from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError, StoreFailed
-from epoxy.model.versions import LAST_DIRECTORY, LAST_RELEASE
+from epoxy.model.versions import LAST_DIRECTORY, LAST_RELEASE, LAST_TABLES
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.node.process.fatal_signals import end_with_a_line
@@ -40,7 +40,8 @@ def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
     itself; here it can be done at a time of your choice, and undone: what was migrated is kept until a node of this
     version writes to the directory, which it does as soon as it starts.
 
-    With store.driver = "postgres" it is the tables in the database, in one transaction, and nodes may run.
+    With store.driver = "postgres" it is the tables in the database, in one transaction, with all nodes of the
+    datacenter stopped.
 
     The old files are only read. The new ones are made beside them, so there must be room for both. Interrupted, it
     leaves the directory as it was; run it again.
@@ -90,9 +91,19 @@ def migrate_tables(settings: Settings, dry_run: bool, as_json: bool) -> None:
         store_tables.migrate(settings)
     if as_json:
         told = {"from": planned.found, "to": planned.format, "dry_run": dry_run, "migrates": planned.migrates}
-        output.emit_json({**told, "way_back": planned.way_back, "steps": planned.steps})
+        output.emit_json({**told, "way_back": planned.way_back, "steps": planned.steps, "in_use": planned.in_use})
     else:
         click.echo(store_tables.summary(planned, dry_run=dry_run))
+
+
+def tables_back(settings: Settings, as_json: bool) -> None:
+    from epoxy.cli import store_tables
+
+    found = store_tables.go_back(settings)
+    if as_json:
+        output.emit_json({"from": found, "to": min(found, LAST_TABLES) if found is not None else None})
+    else:
+        click.echo(store_tables.summary_of_way_back(found))
 
 
 def survey(settings: Settings) -> tuple[int, MigrationPlan | None]:
@@ -146,6 +157,9 @@ def back(path: Path, as_json: bool) -> None:
     This works until a node of this version has started on it: a start writes, and the old files lack that write. After
     that, a node of the version before can come back only as a replacement of this member, with an empty disk.
 
+    With store.driver = "postgres" it is the tables in the database, which get the format of the version before, with
+    all that was written since. It works at any time when all nodes of the datacenter are stopped.
+
     \b
     Exit status:
       0   the directory is as it was
@@ -158,6 +172,9 @@ def back(path: Path, as_json: bool) -> None:
     """
     try:
         settings = load(path, flags={}, environ=os.environ)
+        if settings.store.driver == "postgres":
+            tables_back(settings, as_json)
+            return
         return_to_previous(settings.node.data_dir)
     except StoreFailed as error:
         end(error, EXIT_STORE)

@@ -1,25 +1,29 @@
-"""`epoxy store migrate` of a node whose rows are in a PostgreSQL: the format of the tables, and the way back."""
+"""`epoxy store migrate` and `back` of nodes whose rows are in a PostgreSQL: the format of the tables."""
 
 import asyncio
+from typing import Any
 
 from msgspec import Struct
 
 from epoxy.model.errors import StoreRefused
 from epoxy.model.versions import LAST_RELEASE, LAST_TABLES
 from epoxy.node.process.config import Settings
-from epoxy.store.postgres import schema
-from epoxy.store.postgres.database_connection import DatabaseAddress, connect, open_connection
+from epoxy.store.postgres import migration, schema
+from epoxy.store.postgres.database_connection import DatabaseAddress, connect, first_use
 
 CLOSE_S = 1.0
+ROLE = "migration"
+"""Of the connection, as the database shows it."""
 
 
 class TablesPlan(Struct, frozen=True, kw_only=True):
     """`found`: the format of the tables; None: there are none yet. `steps`: the statements of each migration that is
-    missing."""
+    missing. `in_use`: the nodes that have to stop before it."""
 
     found: int | None
     format: int
     steps: tuple[str, ...]
+    in_use: tuple[str, ...]
     way_back: str
 
     @property
@@ -33,8 +37,13 @@ def survey(settings: Settings) -> TablesPlan:
 
 
 def migrate(settings: Settings) -> None:
-    """As the first node that starts does it, in one transaction. Nodes of the datacenter may run."""
+    """As the first node that starts does it, in one transaction. Raises StoreError."""
     asyncio.run(_migrate(address_of(settings)))
+
+
+def go_back(settings: Settings) -> int | None:
+    """Make the format of the release before of the tables; the format that they had. Raises StoreError."""
+    return asyncio.run(_go_back(address_of(settings)))
 
 
 def address_of(settings: Settings) -> DatabaseAddress:
@@ -43,31 +52,53 @@ def address_of(settings: Settings) -> DatabaseAddress:
 
 
 async def _survey(address: DatabaseAddress) -> TablesPlan:
-    connection = await open_connection(address, "migration")
-    try:
-        found = await schema.found_format(connection)
-    finally:
+    async with first_use(address, ROLE) as connection:
+        found = await _found(connection)
+        steps = migration.steps(found, migration.FORMAT) if found is not None else ()
+        nodes = await migration.open_sessions(connection) if steps else []
         await connection.close(timeout=CLOSE_S)
-    if found is not None and found > schema.FORMAT:
+    in_use = tuple(str(node) for node in nodes if node.has_lease)
+    return TablesPlan(found=found, format=migration.FORMAT, steps=steps, in_use=in_use, way_back=way_back())
+
+
+async def _found(connection: Any) -> int | None:
+    found = await schema.found_format(connection)
+    if found is not None and found > migration.FORMAT:
         raise StoreRefused(
-            f"the tables have format {found}, which is newer than this release knows: it reads format {schema.FORMAT}; "
-            "install the release that wrote them, or a later one"
+            f"the tables have format {found}, which is newer than this release knows: it reads format "
+            f"{migration.FORMAT}; install the release that wrote them, or a later one"
         )
-    steps = [schema.MIGRATIONS[step] for step in range(found, schema.FORMAT)] if found is not None else []
-    return TablesPlan(found=found, format=schema.FORMAT, steps=tuple(steps), way_back=way_back())
+    return found
 
 
 async def _migrate(address: DatabaseAddress) -> None:
-    connection = await connect(address, "migration", make_tables=True)
+    connection = await connect(address, ROLE, make_tables=True)
     await connection.close(timeout=CLOSE_S)
 
 
+async def _go_back(address: DatabaseAddress) -> int | None:
+    async with first_use(address, ROLE) as connection:
+        found = await _found(connection)
+        if found == migration.FORMAT != LAST_TABLES:
+            await schema.examine(connection, address.cluster, address.replica)
+            await migration.migrate(connection, LAST_TABLES)
+        await connection.close(timeout=CLOSE_S)
+    return found
+
+
 def way_back() -> str:
-    if schema.FORMAT == LAST_TABLES:
+    if migration.FORMAT == LAST_TABLES:
         return f"the release before this one, {LAST_RELEASE}, reads the same format: it can use the tables again"
+    try:
+        migration.steps(migration.FORMAT, LAST_TABLES)
+    except StoreRefused:
+        return (
+            f"release {LAST_RELEASE} cannot use the tables afterwards: only a backup of the database that was made "
+            "before brings them back, and all that was written since is lost with it"
+        )
     return (
-        f"release {LAST_RELEASE} cannot use the tables afterwards: only a backup of the database that was made before "
-        "brings them back, and all that was written since is lost with it"
+        f"release {LAST_RELEASE} cannot use the tables afterwards, until `epoxy store back` of this release, with all "
+        f"nodes of the datacenter stopped, has made format {LAST_TABLES} of them again; nothing is lost by that"
     )
 
 
@@ -80,8 +111,17 @@ def summary(planned: TablesPlan, *, dry_run: bool) -> str:
         listed = "\n".join(f"  {step}" for step in planned.steps)
         words = (
             f"the tables would be migrated from format {planned.found} to {planned.format}, in one transaction, by "
-            f"this command or by the first node that starts:\n{listed}"
+            f"this command or by the first node that starts, when no node uses format {planned.found}:\n{listed}\n"
+            f"nodes that have to stop before: {', '.join(planned.in_use) or 'none'}"
         )
     else:
         words = f"the tables were migrated from format {planned.found} to {planned.format}"
     return f"{words}\nthe way back: {planned.way_back}"
+
+
+def summary_of_way_back(found: int | None) -> str:
+    if found is None:
+        return "there are no tables yet"
+    if found <= LAST_TABLES:
+        return f"the tables: nothing to undo, they have format {found}"
+    return f"the tables have format {LAST_TABLES} again: release {LAST_RELEASE} can use them, with all that was written"

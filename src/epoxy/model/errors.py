@@ -23,6 +23,7 @@
     │   ├── RottenRow           definite    a row whose checksum is wrong; it is never returned
     │   ├── StoreFailed         indefinite  a write or fsync failed: the process must end
     │   └── StoreUnavailable    definite    the database that nodes share does not answer; a read was not done
+    │       └── TablesInUse                 by nodes that use another format of its tables; nothing was changed
     ├── InvariantViolation      indefinite  two values for one instance: a bug, or a corrupt store
     └── ClientError                         raised by the Python client about its own request
         ├── Unavailable         definite    no node accepted the request
@@ -127,6 +128,9 @@ class StoreFailed(StoreError):
 
 class StoreUnavailable(StoreError):
     """The database does not answer now. Nothing is known of what was asked for."""
+
+
+class TablesInUse(StoreUnavailable): ...
 
 
 class InvariantViolation(EpoxyError):

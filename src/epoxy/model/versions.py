@@ -30,8 +30,8 @@ DIRECTORY_FORMAT, OLDEST_DIRECTORY = 5, 4
 of a key. 3: votes have rows apart from their keys. 4: instances of the ordered engine are kept by term, which the
 configuration counts. 5: rows carry checksums."""
 
-TABLES_FORMAT = 1
-"""Of the tables in a PostgreSQL."""
+TABLES_FORMAT = 2
+"""Of the tables in a PostgreSQL. 2: batches are executed before they are durable."""
 
 BACKUP_FORMAT = 1
 """Of the frame of backup files; the records in them have a format of their own."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from epoxy.model.api import DiskUsage
-from epoxy.model.errors import StoreUnavailable
+from epoxy.model.errors import StoreUnavailable, TablesInUse
 from epoxy.node.process.config import Settings, without_password
 from epoxy.node.process.logs import LOGGER
 from epoxy.store.postgres.asyncpg_database import AsyncpgDatabase, open_database
@@ -15,7 +15,14 @@ AGAIN_S = 0.5
 REMIND_S = 60.0
 """Between two lines of the log about a database that stays away for the same reason."""
 
+AWAY = "the database cannot be used; it is asked again"
 HINT = "is it running, and is store.url (or EPOXY_STORE_URL) its address?"
+
+IN_USE = "this node does not serve yet: it waits until no node of its datacenter uses the older tables"
+STOP_THEM = (
+    "stop those nodes, and start them with this release; the tables are then migrated, and this node goes on. "
+    "`epoxy store migrate --dry-run` says more"
+)
 
 
 class SharedStorage:
@@ -39,7 +46,8 @@ class SharedStorage:
 
 async def database_of(settings: Settings) -> AsyncpgDatabase:
     """Waits until it can be used, and says why it cannot: at once, when the reason is another one, and from time to
-    time. A database that refuses this node is not waited for."""
+    time. Nodes that use an older format of the tables are waited for, each that stops is another reason. A database
+    that refuses this node is not waited for."""
     store, loop = settings.store, asyncio.get_running_loop()
     told, told_s = "", 0.0
     while True:
@@ -50,6 +58,7 @@ async def database_of(settings: Settings) -> AsyncpgDatabase:
         except StoreUnavailable as error:
             if str(error) != told or loop.time() - told_s >= REMIND_S:
                 told, told_s = str(error), loop.time()
-                facts = {"url": without_password(store.url), "detail": told, "hint": HINT}
-                LOGGER.warning("the database cannot be used; it is asked again", extra=facts)
+                waits = isinstance(error, TablesInUse)
+                facts = {"url": without_password(store.url), "detail": told, "hint": STOP_THEM if waits else HINT}
+                LOGGER.warning(IN_USE if waits else AWAY, extra=facts)
             await asyncio.sleep(AGAIN_S)

@@ -21,6 +21,7 @@ from epoxy.store.postgres.database_connection import (
     LEASE_BACKOFF_S,
     DatabaseAddress,
     DatabaseConnection,
+    described,
 )
 from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, Verdict
 from epoxy.store.shared.ownership import STEADY
@@ -448,3 +449,9 @@ def test_a_fence_that_does_not_wait_for_the_standby_is_caught(monkeypatch: pytes
     monkeypatch.setattr(statements, "FENCE", statements.FENCE.replace("<> ''", "= 'none of these'"))
     with pytest.raises(AssertionError):
         asyncio.run(left_alone(monkeypatch))
+
+
+def test_an_error_without_words_is_named() -> None:
+    assert described(TimeoutError()) == "no answer in time"
+    assert described(ConnectionResetError()) == "ConnectionResetError"
+    assert described(ConnectionResetError("reset\nHINT: none")) == "reset"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from epoxy.model.errors import InvalidRequest, StoreRefused, StoreUnavailable
-from epoxy.store.postgres import schema
+from epoxy.store.postgres import migration
 from epoxy.store.postgres.asyncpg_database import open_database
 from epoxy.store.postgres.schema import refuse_server, schema_name
 from epoxy.store.shared.database import GroupCommit, Verdict
@@ -51,11 +51,11 @@ async def test_another_replicas_tables_are_refused(cluster: str, replica: int, s
 @played
 async def test_a_newer_format_is_refused_and_left_as_it_is(place: Place) -> None:
     async with opened(place), by_hand(place) as hand:
-        await hand.execute("UPDATE meta SET value = '2' WHERE name = 'format'")
-        with pytest.raises(StoreRefused, match="have format 2, and this version of Epoxy knows 1"):
+        await hand.execute("UPDATE meta SET value = '3' WHERE name = 'format'")
+        with pytest.raises(StoreRefused, match="have format 3, and this version of Epoxy knows 2"):
             async with opened(place):
                 raise AssertionError("it opened")
-        assert await hand.fetchval("SELECT value FROM meta WHERE name = 'format'") == "2"
+        assert await hand.fetchval("SELECT value FROM meta WHERE name = 'format'") == "3"
 
 
 @played
@@ -78,14 +78,30 @@ async def test_tables_whose_owner_was_deleted_are_refused_until_it_is_back(place
 
 
 @played
+async def test_a_database_that_refuses_a_node_which_runs_is_as_one_that_is_away(place: Place) -> None:
+    async with opened(place) as database, by_hand(place) as hand:
+        session = await open_session(database)
+        await hand.execute("UPDATE meta SET value = '3' WHERE name = 'format'")
+        await hand.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'epoxy%'"
+        )
+        assert (await ask(database.commit, GroupCommit(session, 1, 0, [(b"k", b"v", 1)]))).verdict is Verdict.UNKNOWN
+        with pytest.raises(StoreUnavailable, match="have format 3, and this version of Epoxy knows 2"):
+            database.position()
+        await hand.execute("UPDATE meta SET value = '2' WHERE name = 'format'")
+        assert await everything(database) == {}
+
+
+@played
 async def test_an_older_format_is_brought_up_to_date(place: Place) -> None:
     async with opened(place), by_hand(place) as hand:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(schema, "FORMAT", 3)
-            patch.setattr(schema, "MIGRATIONS", {1: "CREATE TABLE two ()", 2: "CREATE TABLE three (); DROP TABLE two"})
+            patch.setattr(migration, "FORMAT", 4)
+            steps = {2: "CREATE TABLE three ()", 3: "CREATE TABLE four (); DROP TABLE three"}
+            patch.setattr(migration, "MIGRATIONS", steps)
             async with opened(place), opened(place):
-                assert await hand.fetchval("SELECT count(*) FROM three") == 0
-        assert await hand.fetchval("SELECT value FROM meta WHERE name = 'format'") == "3"
+                assert await hand.fetchval("SELECT count(*) FROM four") == 0
+        assert await hand.fetchval("SELECT value FROM meta WHERE name = 'format'") == "4"
 
 
 @played

@@ -173,7 +173,9 @@ async def a_session_that_came_during_the_wait_keeps_its_shard(place: Place) -> N
         await hand.execute("SELECT FROM shard WHERE id = 5 FOR UPDATE")
         answer = asking(database.take, session, [5], [])
         await until_waiting(hand)
-        await hand.execute("INSERT INTO session SELECT 99, url, version, started, lease_end, false, 0, 0 FROM session")
+        await hand.execute(
+            "INSERT INTO session SELECT 99, url, version, started, lease_end, false, 0, 0, format FROM session"
+        )
         await hand.execute("UPDATE shard SET owner = 99 WHERE id = 5")
         await held.commit()
         assert await answer == []

@@ -277,6 +277,20 @@ def test_shards_are_owned_when_they_can_be_served() -> None:
     assert node.ownership.owned == set(ALL_SHARDS)
 
 
+def test_a_node_that_leaves_does_not_wait_until_it_can_serve_what_came() -> None:
+    """SIGTERM while it becomes the gateway: the process that would serve the system shard is not made any more."""
+    datacenter = Datacenter()
+    node = datacenter.node()
+    node.ownership.taken = lambda shards, then: None if SYSTEM_SHARD in shards else then()
+    datacenter.until(lambda: len(node.ownership.owned) == KEY_SHARDS)
+    left: list[bool] = []
+    node.ownership.hand_all_over(lambda: left.append(True))
+    datacenter.until(lambda: bool(left), 3 * TICK_MS)
+    assert datacenter.tables.sessions[node.ownership.session].fenced
+    other = datacenter.node()
+    datacenter.until(lambda: other.ownership.owned == set(ALL_SHARDS), 3 * TICK_MS)
+
+
 def test_a_shard_that_does_not_come_to_rest_is_served_again_and_goes_another_time() -> None:
     datacenter = Datacenter()
     first = datacenter.node()

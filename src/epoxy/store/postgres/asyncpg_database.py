@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from epoxy.model.errors import StoreError
 from epoxy.ports import KeyValue, StoreCut
-from epoxy.store.postgres import statements
+from epoxy.store.postgres import migration, statements
 from epoxy.store.postgres.blocking_reads import BlockingReads
 from epoxy.store.postgres.database_connection import (
     LEASE_BACKOFF_S,
@@ -35,8 +35,8 @@ CLOSE_ATTEMPTS = 3
 
 
 async def open_database(dsn: str, *, schema: str, cluster: str, replica: int) -> "AsyncpgDatabase":
-    """The tables are made if there are none. Raises StoreUnavailable, and StoreRefused if the database is not one that
-    this replica may write to."""
+    """The tables are made if there are none. Those of an older format are migrated. Raises StoreUnavailable, with
+    TablesInUse while nodes use the older format, and StoreRefused if this replica may not write to the database."""
     address = DatabaseAddress(dsn=dsn, schema=schema, cluster=cluster, replica=replica)
     first = await connect(address, "tables", make_tables=True)
     await first.close(timeout=1.0)
@@ -159,7 +159,9 @@ class AsyncpgDatabase:
     def open_session(self, url: str, version: str, lease_ms: float, done: Callable[[int | None], None]) -> None:
         async def work(connection: Any) -> int | None:
             for _ in range(OPEN_ATTEMPTS):
-                session: int | None = await connection.fetchval(statements.OPEN_SESSION, url, version, lease_ms)
+                session: int | None = await connection.fetchval(
+                    statements.OPEN_SESSION, url, version, lease_ms, migration.FORMAT
+                )
                 if session is not None:
                     await connection.execute(statements.FORGET_SESSIONS, session)
                     return session

@@ -8,13 +8,14 @@ not have it. So no statement has a limit at the server, except for locks, and an
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import asyncpg
 from msgspec import Struct, field
 
-from epoxy.model.errors import StoreError, StoreRefused, StoreUnavailable
+from epoxy.model.errors import StoreRefused, StoreUnavailable
 from epoxy.store.postgres.schema import examine, prepare, schema_name
 from epoxy.store.postgres.timeline import NewestTimeline
 
@@ -102,13 +103,21 @@ async def open_connection(address: DatabaseAddress, role: str) -> Any:
 
 async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = False) -> Any:
     """The same, to one that has this replica's tables."""
+    async with first_use(address, role) as connection:
+        if make_tables:
+            await prepare(connection, address.schema, address.cluster, address.replica)
+        else:
+            await examine(connection, address.cluster, address.replica)
+    return connection
+
+
+@asynccontextmanager
+async def first_use(address: DatabaseAddress, role: str) -> AsyncIterator[Any]:
+    """A new connection, with a time limit. If its use fails it is closed, and the reason is told as a StoreError."""
     connection = await open_connection(address, role)
     try:
         async with asyncio.timeout(STATEMENT_S):
-            if make_tables:
-                await prepare(connection, address.schema, address.cluster, address.replica)
-            else:
-                await examine(connection, address.cluster, address.replica)
+            yield connection
     except BaseException as error:
         connection.terminate()
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
@@ -116,12 +125,12 @@ async def connect(address: DatabaseAddress, role: str, *, make_tables: bool = Fa
         if isinstance(error, LOST):
             raise StoreUnavailable(f"the database failed: {described(error)}") from error
         raise
-    return connection
 
 
 def described(error: BaseException) -> str:
     """In one line. What a server says has its own hints below."""
-    told = str(error).partition("\n")[0] or type(error).__name__
+    unsaid = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    told = str(error).partition("\n")[0] or unsaid
     return f"{told}. {remedy(error)}" if isinstance(error, asyncpg.DiskFullError) else told
 
 
@@ -157,8 +166,8 @@ class DatabaseConnection:
         self._closed = False
 
     async def run(self, work: Work[T]) -> T:
-        """Raises StoreError. What was asked for may have taken effect, or may still do so. Work that the server aborts
-        for the sake of another transaction is run again."""
+        """Raises StoreUnavailable. What was asked for may have taken effect, or may still do so. Work that the server
+        aborts for the sake of another transaction is run again."""
         if self._waiting >= MAX_WAITING:
             raise StoreUnavailable(f"{MAX_WAITING} calls wait for the database already")
         self._waiting += 1
@@ -183,8 +192,11 @@ class DatabaseConnection:
             if getattr(error, "sqlstate", None) != LOCK_NOT_AVAILABLE:
                 self._drop()
             raise self._told(StoreUnavailable(f"the database failed: {described(error)}")) from error
-        except StoreError as error:
+        except StoreUnavailable as error:
             raise self._told(error) from None
+        except StoreRefused as error:
+            # The database took this node when it started. What was done to it since may be undone.
+            raise self._told(StoreUnavailable(str(error))) from error
         except Exception as error:
             # An answer that is not understood. The caller waits for one, and may have nothing else that wakes it up.
             self._drop()
@@ -248,7 +260,7 @@ class DatabaseConnection:
             self._connection.terminate()
             self._connection = None
 
-    def _told(self, error: StoreError) -> StoreError:
+    def _told(self, error: StoreUnavailable) -> StoreUnavailable:
         """Say it once, not with every attempt."""
         if not self._trouble and not self._closed:
             log.warning("%s (%s); it is asked again", error, self._role)

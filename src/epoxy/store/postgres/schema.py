@@ -11,13 +11,7 @@ from asyncpg import PostgresError
 
 from epoxy.model.errors import InvalidRequest, StoreRefused, StoreUnavailable
 from epoxy.model.shards import ALL_SHARDS, SYSTEM_SHARD
-from epoxy.model.versions import TABLES_FORMAT
-
-FORMAT = TABLES_FORMAT
-"""Of the tables. A process refuses a newer one, and brings an older one up to date with MIGRATIONS."""
-
-MIGRATIONS: dict[int, str] = {}
-"""By the format that is found: statements that make the next one of it."""
+from epoxy.store.postgres import migration
 
 OLDEST_SERVER = 140000
 """PostgreSQL 14: the first whose sessions notice that their client is gone (`client_connection_check_interval`)."""
@@ -43,7 +37,8 @@ CREATE TABLE session (
     lease_end timestamptz NOT NULL,
     fenced boolean NOT NULL,
     batch bigint NOT NULL,
-    sequence bigint NOT NULL
+    sequence bigint NOT NULL,
+    format smallint NOT NULL
 ) WITH (fillfactor = 10);
 
 CREATE TABLE shard (id smallint PRIMARY KEY, owner bigint, epoch bigint NOT NULL) WITH (fillfactor = 50);
@@ -77,12 +72,13 @@ def schema_name(name: str) -> str:
 
 
 async def prepare(connection: Any, schema: str, cluster: str, replica: int) -> None:
-    """Make the tables if there are none, and bring an older format up to date. Raises StoreRefused."""
+    """Make the tables if there are none, and bring an older format up to date. Raises StoreRefused and TablesInUse."""
     found = await connection.fetchrow(LOOK)
     refuse_server(found)
     if not found["has_tables"]:
         await _make(connection, schema, cluster, replica)
-    await _migrate(connection)
+    if await migration.written_format(connection) < migration.FORMAT:
+        await migration.migrate(connection, migration.FORMAT)
     await examine(connection, cluster, replica)
 
 
@@ -92,10 +88,7 @@ async def found_format(connection: Any) -> int | None:
     refuse_server(found)
     if not found["has_tables"]:
         return None
-    written = await connection.fetchval("SELECT value FROM meta WHERE name = 'format'")
-    if written is None or not written.isdigit():
-        raise StoreRefused("the tables do not say which format they have: the table meta is damaged")
-    return int(written)
+    return await migration.written_format(connection)
 
 
 async def examine(connection: Any, cluster: str, replica: int) -> None:
@@ -107,16 +100,18 @@ async def examine(connection: Any, cluster: str, replica: int) -> None:
     meta = dict(await connection.fetch(META))
     if len(meta) < META_ROWS:
         raise StoreRefused("the tables do not say whose they are: rows of the table meta are missing")
-    if int(meta["format"]) != FORMAT:
-        raise StoreRefused(f"the tables have format {meta['format']}, and this version of Epoxy knows {FORMAT}")
-    if meta["cluster"] != cluster or int(meta["replica"]) != replica:
+    if meta["format"] != str(migration.FORMAT):
         raise StoreRefused(
-            f"the tables are those of {named(int(meta['replica']), meta['cluster'])}, and not of "
-            f"{named(replica, cluster)}: give each replica a database or a schema of its own"
+            f"the tables have format {meta['format']}, and this version of Epoxy knows {migration.FORMAT}"
+        )
+    if meta["cluster"] != cluster or meta["replica"] != str(replica):
+        raise StoreRefused(
+            f"the tables are those of {named(meta['replica'], meta['cluster'])}, and not of "
+            f"{named(str(replica), cluster)}: give each replica a database or a schema of its own"
         )
 
 
-def named(replica: int, cluster: str) -> str:
+def named(replica: str, cluster: str) -> str:
     """Only a cluster that was made from a backup has an id."""
     return f"replica {replica} of cluster {cluster}" if cluster else f"replica {replica}"
 
@@ -144,22 +139,10 @@ async def _make(connection: Any, schema: str, cluster: str, replica: int) -> Non
             )
             await connection.execute(
                 "INSERT INTO meta VALUES ('format', $1), ('cluster', $2), ('replica', $3), ('made', now()::text)",
-                str(FORMAT),
+                str(migration.FORMAT),
                 cluster,
                 str(replica),
             )
     except PostgresError as error:
         if error.sqlstate not in SAME_MOMENT:
             raise
-
-
-async def _migrate(connection: Any) -> None:
-    """One transaction, with the row of the format locked: processes that start together migrate once."""
-    async with connection.transaction():
-        found = await connection.fetchval("SELECT value FROM meta WHERE name = 'format' FOR UPDATE")
-        if found is None:
-            raise StoreUnavailable("another process is making the tables")
-        for step in range(int(found), FORMAT):
-            await connection.execute(MIGRATIONS[step])
-        if int(found) < FORMAT:
-            await connection.execute("UPDATE meta SET value = $1 WHERE name = 'format'", str(FORMAT))

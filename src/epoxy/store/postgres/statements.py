@@ -97,13 +97,14 @@ REVERSE_RANGE = 'SELECT key, value FROM "row" WHERE key >= $1 AND key < $2 ORDER
 POSITION = "SELECT sequence, position FROM replica WHERE id = $1"
 
 OPEN_SESSION = """
-INSERT INTO session (id, url, version, started, lease_end, fenced, batch, sequence)
-SELECT coalesce(max(id), 0) + 1, $1, $2, clock_timestamp(), clock_timestamp() + $3 * interval '1 ms', false, 0, 0
+INSERT INTO session (id, url, version, started, lease_end, fenced, batch, sequence, format)
+SELECT coalesce(max(id), 0) + 1, $1, $2, clock_timestamp(), clock_timestamp() + $3 * interval '1 ms', false, 0, 0, $4
 FROM session
 ON CONFLICT DO NOTHING
 RETURNING id
 """
-"""No row: another process opened one in the same moment, and this is asked again."""
+"""No row: another process opened one in the same moment, and this is asked again. Tables of format 1 have no such
+column: a session that is in force knows the format in which its batches are read."""
 
 FORGET_SESSIONS = "DELETE FROM session WHERE lease_end < clock_timestamp() - interval '1 day' AND id < $1"
 """A session that is not there is a fenced one. The newest stays, so that no id is used twice."""

@@ -286,8 +286,8 @@ class Ownership:
 
     def _leave(self) -> None:
         """The next key shard of a session that ends. When none is left, or no other session to have them, what is left
-        ends with the session."""
-        if self.leaving or self._preparing or self._closing:
+        ends with the session. So do shards that came and are not served yet: what would serve them may come no more."""
+        if self.leaving or self._closing:
             return
         to = heir(self.table, self.session, self._lease_ms, self.reaches)
         keys = self.owned - {SYSTEM_SHARD}
