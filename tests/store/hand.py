@@ -30,8 +30,6 @@ class SteppedIoThread:
         job: Callable[[], T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None],
-        *,
-        light: bool = False,  # noqa: ARG002 (a test says when)
     ) -> None:
         def attempt() -> Callable[[], None]:
             try:

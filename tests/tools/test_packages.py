@@ -3,6 +3,7 @@ fault."""
 
 import gzip
 import io
+import shutil
 import tarfile
 from pathlib import Path
 from zipfile import ZipFile
@@ -64,7 +65,9 @@ def changed_wheel(wheel: Path, folder: Path, *, without: str = "", added: str = 
     return copy
 
 
-@pytest.mark.parametrize("name", ["epoxy/py.typed", "epoxy/api/console/static/index.html", "epoxy/scripting/api.lua", STUB])
+@pytest.mark.parametrize(
+    "name", ["epoxy/py.typed", "epoxy/api/console/static/index.html", "epoxy/scripting/api.lua", STUB]
+)
 def test_a_wheel_that_lacks_something_is_seen(name: str, made: list[Path], tmp_path: Path) -> None:
     assert faults_of_wheel(changed_wheel(made[1], tmp_path, without=name)) == [f"lacks {name}"]
 
@@ -80,11 +83,10 @@ def test_a_wheel_whose_name_says_otherwise_is_seen(made: list[Path], tmp_path: P
 
 
 def test_a_compiled_wheel_without_what_is_written_in_c_is_seen(made: list[Path], tmp_path: Path) -> None:
-    compiled = made[1].rename(tmp_path / "epoxydb-1-cp311-cp311-manylinux_2_17_x86_64.whl")
+    compiled = Path(shutil.copy(made[1], tmp_path / "epoxydb-1-cp311-cp311-manylinux_2_17_x86_64.whl"))
     (tmp_path / "changed").mkdir()
     for added, faults in (("epoxy/a.so", [f"lacks what is made of {NATIVE}.c"]), (f"{NATIVE}.cpython-311.so", [])):
         assert faults_of_wheel(changed_wheel(compiled, tmp_path / "changed", added=added)) == faults
-    compiled.rename(made[1])
 
 
 def test_an_sdist_that_lacks_something_and_has_tests_is_seen(tmp_path: Path) -> None:

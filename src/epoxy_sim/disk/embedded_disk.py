@@ -49,8 +49,6 @@ class TimedIo:
         job: Callable[[], T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None],
-        *,
-        light: bool = False,  # noqa: ARG002 (all take their time)
     ) -> None:
         self._waiting.append(lambda: self._start(job, done, failed))
         if not self._busy:

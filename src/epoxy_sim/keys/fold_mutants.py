@@ -75,10 +75,10 @@ def rise_anyway(queue: KeyQueue, after: KeyState) -> None:
 
 
 @mutant(HandOvers, "_take_back", "take-back-resets-floor", "what is taken back counts as never handed over")
-def forget_the_carry(out: HandOvers, entries: list[QueuedWrite]) -> None:
+def forget_the_carry(out: HandOvers, entries: list[QueuedWrite], silent: int = 0) -> None:
     for entry in entries:
         entry.pending.floor, entry.pending.handed_over = NOT_EXPOSED, False
-    take_back(out, entries)
+    take_back(out, entries, silent)
 
 
 # F3, F4: before a write is folded, its id is looked for in the lineage from its floor on.

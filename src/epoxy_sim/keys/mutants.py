@@ -132,7 +132,7 @@ mutant(quorum, "quorums", "slow-quorum-too-small", "slow - 1 votes decide", UNCO
 
 
 @mutant(ballot, "next_classic", "ballot-reused", "a retry keeps its ballot")
-def same_ballot_again(replica_id: int, *seen: Ballot) -> Ballot:
+def same_ballot_again(replica_id: int, *seen: Ballot, rank: int = 0) -> Ballot:
     return Ballot(2, replica_id)
 
 

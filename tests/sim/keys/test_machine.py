@@ -340,7 +340,7 @@ def test_the_judge_hears_of_every_step_and_of_what_is_durable() -> None:
 def test_a_conflict_is_an_alarm_and_an_alarm_is_a_violation() -> None:
     town = Town()
     replies = town.handle(A, commit(b"one"))
-    town.pass_ms(1)
+    town.pass_ms(5)
     assert replies == [CommitOk()]
     with pytest.raises(Violation) as caught:
         town.handle(A, commit(b"two"))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from epoxy.store.embedded import files
-from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog
-from epoxy.store.embedded.log_lane import NativeLane, ThreadLane, lane_of
+from epoxy.store.embedded.log_lane import PROBATION, LogLane
 from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.store.embedded.syncs import QUICK_S
 from tests.store.hand import SteppedIoThread
 from tests.store.native import ALL, NEVER_MS, GatedDisk, built
 
@@ -56,32 +56,50 @@ class HandReaders:
 
 
 class LaneBench:
-    def __init__(self, folder: Path, segment_bytes: int = 512) -> None:
+    def __init__(self, folder: Path, segment_bytes: int = 1 << 16, *, inline: bool = True) -> None:
+        self.now_s = 0.0
         self.log = WriteAheadLog(folder, BEGUN, segment_bytes)
+        self.log.syncs._clock = lambda: self.now_s
         self.executor, self.writer, self.readers = SteppedIoThread(), HandWriter(), HandReaders()
-        self.lane = NativeLane(self.log, self.executor, self.writer, self.readers)
+        self.lane = LogLane(self.log, self.executor, inline=inline)
+        self.lane.watch(self.writer, self.readers)
         self.readable = self.readers.watched[77]
         self.done: list[int] = []
         self.failed: list[Exception] = []
 
-    def write(self, value: bytes) -> bytes:
+    def write(self, value: bytes, *, light: bool = False) -> bytes:
         frame = self.log.frame(1, {b"a": value})
-        self.lane.write(frame, self.done.append, self.failed.append, light=False)
+        self.lane.write(frame, self.done.append, self.failed.append, light=light)
         return frame
 
-    def end(self, error: int = 0) -> None:
+    def end(self, error: int = 0, *, took_s: float = TOOK_S) -> None:
         """The write under way; a thread would have written it."""
         file, frame, offset = self.writer.frames[-1]
         os.pwrite(file, frame, offset)
-        self.writer.ended.append((error, 0.0, TOOK_S))
+        self.writer.ended.append((error, self.now_s, self.now_s + took_s))
+        self.now_s += took_s
         self.readable()
+
+    def at_once(self, *, light: bool = True) -> bool:
+        """Whether a frame is written on the loop."""
+        told = len(self.done)
+        self.write(b"v", light=light)
+        if at_once := len(self.done) > told:
+            return at_once
+        self.end(took_s=QUICK_S / 2)
+        assert len(self.done) == told + 1
+        return False
+
+    def prove(self) -> None:
+        assert not any(self.at_once() for _ in range(PROBATION))
 
 
 def test_a_frame_is_told_when_its_write_has_ended(tmp_path: Path) -> None:
     bench = LaneBench(tmp_path)
     frame = bench.write(b"1")
     bench.readable()
-    assert (bench.done, bench.log.syncs.under_way_s() > 0) == ([], True), "woken for nothing"
+    bench.now_s = 1.0
+    assert (bench.done, bench.log.syncs.under_way_s()) == ([], 1.0), "woken for nothing"
     bench.end()
     assert (bench.done, bench.failed) == ([len(frame)], [])
     assert (bench.log.syncs.under_way_s(), bench.log.syncs.seconds.sum) == (0.0, TOOK_S)
@@ -124,15 +142,62 @@ def test_what_ends_after_it_is_closed_is_not_told(tmp_path: Path) -> None:
     assert bench.done == bench.failed == []
 
 
-def test_frames_go_through_a_thread_of_pythons_where_there_is_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, disk = WriteAheadLog(tmp_path, BEGUN, 512), SystemFiles()
-    monkeypatch.setattr(files, "LogWriter", None)
-    assert isinstance(lane_of(log, SteppedIoThread(), disk, HandReaders()), ThreadLane)
-    monkeypatch.setattr(files, "LogWriter", HandWriter)
-    assert isinstance(lane_of(log, SteppedIoThread(), disk, None), ThreadLane), "nothing watches its descriptor"
-    assert isinstance(lane_of(log, SteppedIoThread(), disk, HandReaders()), NativeLane)
+def test_a_light_frame_is_written_on_the_loop_when_enough_syncs_were_quick(tmp_path: Path) -> None:
+    bench = LaneBench(tmp_path)
+    bench.prove()
+    assert all(bench.at_once() for _ in range(3))
+    assert not bench.at_once(light=False)
+    assert bench.at_once()
+    assert recover(tmp_path, BEGUN)[1].frame == PROBATION + 5
+
+
+def test_a_slow_sync_sends_light_frames_to_the_writer_until_they_are_quick_again(tmp_path: Path) -> None:
+    bench = LaneBench(tmp_path)
+    bench.prove()
+    bench.write(b"v")
+    bench.end(took_s=2 * QUICK_S)
+    bench.prove()
+    assert bench.at_once()
+
+
+def test_no_frame_is_written_on_a_loop_that_must_not_wait(tmp_path: Path) -> None:
+    bench = LaneBench(tmp_path, inline=False)
+    bench.prove()
+    assert not bench.at_once()
+
+
+def test_a_write_on_the_loop_that_fails_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = LaneBench(tmp_path)
+    bench.prove()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    bench.write(b"v", light=True)
+    assert [str(failure) for failure in bench.failed] == ["[Errno 28] No space left on device"]
+    assert len(bench.done) == PROBATION
+
+
+def test_what_done_raises_is_not_taken_for_a_failed_write(tmp_path: Path) -> None:
+    bench = LaneBench(tmp_path)
+    bench.prove()
+
+    def done(_: int) -> None:
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError):
+        bench.lane.write(bench.log.frame(1, {}), done, bench.failed.append, light=True)
+    assert bench.failed == []
+
+
+def test_without_a_writer_frames_go_through_the_executor(tmp_path: Path) -> None:
+    log, executor = WriteAheadLog(tmp_path, BEGUN, 512), SteppedIoThread()
+    lane, done = LogLane(log, executor, inline=True), list[int]()
+    lane.write(log.frame(1, {b"a": b"1"}), done.append, done.append, light=False)  # type: ignore[arg-type]
+    assert (executor.work(), executor.report(), len(done)) == (True, True, 1)
+    lane.close()
+    log.close()
 
 
 # The store, with the thread in C.

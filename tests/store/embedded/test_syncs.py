@@ -1,6 +1,6 @@
 """The longest sync of late, how long most take, and all of them in buckets."""
 
-from epoxy.store.embedded.syncs import RECENT_S, RECENT_SYNCS, WINDOW_S, SyncTimes
+from epoxy.store.embedded.syncs import QUICK_S, RECENT_S, RECENT_SYNCS, WINDOW_S, SyncTimes
 
 
 def test_the_longest_of_late_is_told_and_forgotten() -> None:
@@ -71,3 +71,12 @@ def test_only_so_many_syncs_are_kept() -> None:
     told = syncs.recent()
     assert told is not None
     assert (told.count, told.p99_ms) == (RECENT_SYNCS, 1.0), "the oldest ten are forgotten"
+
+
+def test_quick_syncs_in_a_row_are_counted() -> None:
+    syncs = SyncTimes(lambda: 0.0)
+    counts = []
+    for took_s in (0.0, QUICK_S / 2, QUICK_S, 0.0):
+        syncs.ended(0.0, took_s)
+        counts.append(syncs.quick_in_a_row)
+    assert counts == [1, 2, 0, 1]

@@ -175,7 +175,7 @@ class Replica:
     def _reply(self, request: Request) -> Reply:
         match request:
             case Accept() | Commit() | Read() | Prepare():
-                return self._key_request(request)
+                return self._key_request(request, urgent=not is_news(request))
             case UpdateConfig():
                 return ConfigOk(epoch=self._adopt(request.config).epoch)
             case Inspect():
@@ -185,12 +185,12 @@ class Replica:
             case _:
                 return self.ordered(request)
 
-    def _key_request(self, request: KeyRequest) -> Reply:
+    def _key_request(self, request: KeyRequest, *, urgent: bool = True) -> Reply:
         key = request.key
         before = self._state(key)
         after, reply = acceptor.step(before, request, self.config)
         if after is not before:
-            self._move(key, before, after, urgent=not is_news(request))
+            self._move(key, before, after, urgent=urgent)
         else:
             self._states.put(key, after)
             if isinstance(reply, HigherBallot):

@@ -1,7 +1,6 @@
 """A thread for disk IO beside the event loop: jobs in order, results by callback on the loop. Tests bring executors
 that they step by hand."""
 
-import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
@@ -19,11 +18,8 @@ class IoExecutor(Protocol):
         job: Callable[[], T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None],
-        *,
-        light: bool = False,
     ) -> None:
-        """Run the job after earlier ones and call `done` with its result or `failed` with its exception; before this
-        returns, perhaps, if the job is `light`."""
+        """Run the job after earlier ones and call `done` with its result or `failed` with its exception."""
 
     def close(self) -> None:
         """Returns when the job under way has ended; later ones are not started."""
@@ -46,8 +42,6 @@ class IoThread:
         job: Callable[[], T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None],
-        *,
-        light: bool = False,  # noqa: ARG002 (everything goes to the thread)
     ) -> None:
         def attempt() -> Callable[[], None]:
             try:
@@ -71,53 +65,3 @@ class IoThread:
                 return
             self._post(attempt())
             del attempt  # A job holds the rows of its checkpoint, and the next may be an hour away.
-
-
-QUICK_S = 0.002
-"""Handing a job to a thread and back takes a third of a millisecond and as much CPU as a sync. A shorter job is better
-run on the loop, unless the loop is busy."""
-
-PROBATION = 64
-"""Quick jobs in a row before the next is run on the loop: a disk with one slow sync in 64 is slow."""
-
-
-class AdaptiveIoThread(IoThread):
-    """Runs light jobs on the owner's thread while the disk is quick, and all others in its thread. A slow disk blocks
-    the loop once, and then not until it has been quick for `PROBATION` jobs."""
-
-    def __init__(self, name: str, post: Post, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        super().__init__(name, post)
-        self._clock = clock
-        self._in_thread = 0
-        self._quick_in_a_row = 0
-
-    def submit(
-        self,
-        job: Callable[[], T],
-        done: Callable[[T], None],
-        failed: Callable[[Exception], None],
-        *,
-        light: bool = False,
-    ) -> None:
-        if not light or self._in_thread or self._quick_in_a_row < PROBATION:
-
-            def back(result: T) -> None:
-                self._in_thread -= 1
-                done(result)
-
-            self._in_thread += 1
-            super().submit(lambda: self._timed(job), back, failed)
-            return
-        try:
-            result = self._timed(job)
-        except Exception as error:
-            failed(error)
-        else:
-            done(result)
-
-    def _timed(self, job: Callable[[], T]) -> T:
-        begun_s = self._clock()
-        result = job()
-        quick = self._clock() - begun_s < QUICK_S
-        self._quick_in_a_row = self._quick_in_a_row + 1 if quick else 0
-        return result

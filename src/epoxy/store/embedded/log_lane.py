@@ -1,14 +1,19 @@
-"""How frames of the log get to the disk: in a thread of Python's, or in one that never waits for the interpreter's lock
-(`log_writer.c`), which compiled wheels have. One frame is under way at a time; what else is done to the log goes to the
-executor, before a frame or after it."""
+"""How frames of the log get to the disk, one at a time: on the loop while the disk is quick, in a thread that never
+waits for the interpreter's lock (`log_writer.c`), which compiled wheels have, or in a thread of Python's."""
 
 import os
 from collections.abc import Callable
 from typing import Protocol
 
-from epoxy.store.embedded.files import Files, FrameWriter
+from epoxy.store.embedded.files import FrameWriter
 from epoxy.store.embedded.io_thread import IoExecutor
 from epoxy.store.embedded.log import WriteAheadLog
+
+Done = Callable[[int], None]
+Failed = Callable[[Exception], None]
+
+PROBATION = 64
+"""Quick syncs in a row before the next is made on the loop: a disk with one slow sync in 64 is slow."""
 
 
 class Readers(Protocol):
@@ -19,72 +24,61 @@ class Readers(Protocol):
     def remove_reader(self, fd: int, /) -> object: ...
 
 
-class LogLane(Protocol):
-    def write(
-        self, frame: bytes, done: Callable[[int], None], failed: Callable[[Exception], None], *, light: bool
-    ) -> None:
-        """Call `done` with the size of the frame when it is synced, or `failed` if it may not be; before this returns,
-        perhaps, if the frame is `light`."""
+class LogLane:
+    """A light frame is written on the loop, which is cheaper than two wake-ups, while the disk is quick. A disk that
+    becomes slow blocks the loop once, and then not until it has been quick for `PROBATION` syncs. `inline` False: it
+    never is."""
 
-    def close(self) -> None:
-        """Returns when the write under way has ended; it is not told any more."""
-
-
-class ThreadLane:
-    def __init__(self, log: WriteAheadLog, executor: IoExecutor) -> None:
+    def __init__(self, log: WriteAheadLog, executor: IoExecutor, *, inline: bool) -> None:
         self._log = log
         self._executor = executor
+        self._inline = inline
+        self._writer: FrameWriter | None = None
+        self._readers: Readers | None = None
+        self._under_way: tuple[bytes, Done, Failed] | None = None
 
-    def write(
-        self, frame: bytes, done: Callable[[int], None], failed: Callable[[Exception], None], *, light: bool
-    ) -> None:
-        self._executor.submit(lambda: self._log.write(frame), done, failed, light=light)
-
-    def close(self) -> None:
-        """The executor is its owner's."""
-
-
-class NativeLane:
-    def __init__(self, log: WriteAheadLog, executor: IoExecutor, writer: FrameWriter, readers: Readers) -> None:
-        self._log = log
-        self._executor = executor
-        self._writer = writer
-        self._readers = readers
-        self._under_way: tuple[bytes, Callable[[int], None], Callable[[Exception], None]] | None = None
-        self._closed = False
+    def watch(self, writer: FrameWriter, readers: Readers) -> None:
+        """Frames go through this writer from now on."""
+        self._writer, self._readers = writer, readers
         readers.add_reader(writer.fileno(), self._readable)
 
-    def write(
-        self, frame: bytes, done: Callable[[int], None], failed: Callable[[Exception], None], *, light: bool
-    ) -> None:
-        place = self._log.begin_write(frame)
-        if place is None:
+    def write(self, frame: bytes, done: Done, failed: Failed, *, light: bool) -> None:
+        """Calls `done` with the size of the frame when it is synced, or `failed` if it may not be; before this returns,
+        perhaps, if it is light. Nothing else may be under way in the log."""
+        if light and self._inline and self._log.syncs.quick_in_a_row >= PROBATION:
+            self._write_now(frame, done, failed)
+            return
+        place = self._log.begin_write(frame) if self._writer is not None else None
+        if self._writer is None or place is None:
             self._executor.submit(lambda: self._log.write(frame), done, failed)
             return
         self._under_way = frame, done, failed
         self._writer.write(place[0], frame, place[1])
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._readers.remove_reader(self._writer.fileno())
-            self._writer.close()
+        """Returns when the write under way in the writer has ended; it is not told any more."""
+        writer, readers = self._writer, self._readers
+        self._writer = self._readers = None
+        if writer is not None and readers is not None:
+            readers.remove_reader(writer.fileno())
+            writer.close()
+
+    def _write_now(self, frame: bytes, done: Done, failed: Failed) -> None:
+        try:
+            size = self._log.write(frame)
+        except Exception as error:
+            failed(error)
+        else:
+            done(size)
 
     def _readable(self) -> None:
-        ended = self._writer.take() if not self._closed else None
+        ended = self._writer.take() if self._writer is not None else None
         if ended is None:
             return
-        assert self._under_way is not None
+        assert self._under_way is not None, "what ended was under way"
         (error, began_s, ended_s), (frame, done, failed) = ended, self._under_way
         self._under_way = None
         if error:
             failed(OSError(error, os.strerror(error)))
         else:
             done(self._log.end_write(frame, began_s, ended_s))
-
-
-def lane_of(log: WriteAheadLog, executor: IoExecutor, files: Files, readers: Readers | None) -> LogLane:
-    writer = files.frame_writer() if readers is not None else None
-    if readers is None or writer is None:
-        return ThreadLane(log, executor)
-    return NativeLane(log, executor, writer, readers)

@@ -25,9 +25,9 @@ from epoxy.store.buffer import WriteBuffer, stamp
 from epoxy.store.conflicts import Values
 from epoxy.store.cut import ViewCut
 from epoxy.store.embedded.files import LOG_FOLDER, SYSTEM_FILES, TREE_FOLDER, Files
-from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
+from epoxy.store.embedded.io_thread import IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog
-from epoxy.store.embedded.log_lane import Readers, lane_of
+from epoxy.store.embedded.log_lane import LogLane, Readers
 from epoxy.store.embedded.memtable import EMPTY, MISSING, Memtable, MemtableStack, Replaced, StoreView
 from epoxy.store.embedded.migration import PREVIOUS, forget_previous
 from epoxy.store.embedded.recovery import recover
@@ -97,8 +97,10 @@ class EmbeddedStore(Transactor):
         self._on_rot = on_rot
         self._delay = delay
         self._log_limit = log_bytes
-        self._writer = (io_thread or AdaptiveIoThread)("epoxy-log", post)
-        self._lane = lane_of(self._log, self._writer, files, readers)
+        self._writer = (io_thread or IoThread)("epoxy-log", post)
+        self._lane = LogLane(self._log, self._writer, inline=io_thread is None)
+        if readers is not None and (frame_writer := files.frame_writer()) is not None:
+            self._lane.watch(frame_writer, readers)
         self._checkpointer = (io_thread or IoThread)("epoxy-checkpoint", post)
         self._levels = MemtableStack(Memtable(), EMPTY, Memtable(), Memtable(replayed), self._tree.view())
         self._durable = self._levels.durable()

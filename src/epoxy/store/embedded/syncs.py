@@ -15,6 +15,9 @@ RECENT_S = 60.0
 RECENT_SYNCS = 512
 """At most so many of it: 8 KiB, and five syncs above the 99th percentile."""
 
+QUICK_S = 0.002
+"""Of a disk that may be waited for on the event loop, if that has little else to do."""
+
 
 class SyncTimes:
     """Written by one thread at a time, read by any other: each field is one number, or a list that is copied at once;
@@ -28,6 +31,8 @@ class SyncTimes:
         self._recent: list[tuple[float, float]] = []
         self._next = 0
         self.seconds = Histogram()
+        self.quick_in_a_row = 0
+        """Syncs that took less than `QUICK_S`, since the last that did not."""
 
     def begin(self) -> None:
         self._began_s = self._clock()
@@ -39,6 +44,7 @@ class SyncTimes:
     def ended(self, began_s: float, now_s: float) -> None:
         """As told by the one who synced."""
         self._began_s = None
+        self.quick_in_a_row = self.quick_in_a_row + 1 if now_s - began_s < QUICK_S else 0
         if now_s - self._window_s > WINDOW_S:
             fresh = now_s - self._window_s <= 2 * WINDOW_S
             self._longest_before_s, self._longest_s = (self._longest_s if fresh else 0.0), 0.0
