@@ -29,6 +29,7 @@ from epoxy.store.embedded.tree import (
     encoder,
     in_order,
     put,
+    sorted_out,
 )
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
 from tests.store.rot import rot
@@ -260,12 +261,20 @@ def test_an_empty_key_is_absent(tree: Tree) -> None:
     assert tree.view().get(b"") is None
 
 
-@pytest.mark.parametrize("keys", [0, 1, SAMPLED, SORTED_ROWS - 1, SORTED_ROWS, SORTED_ROWS + 1, 10_007])
-def test_keys_are_in_order_and_sorted_a_few_at_a_time(keys: int) -> None:
-    effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): None for number in range(keys)}
-    taken = list(in_order(effects))
-    assert [key for some in taken for key in some] == sorted(effects)
+@pytest.mark.parametrize("count", [0, 1, SAMPLED, SORTED_ROWS - 1, SORTED_ROWS, SORTED_ROWS + 1, 10_007])
+def test_keys_are_in_order_and_sorted_a_few_at_a_time(count: int) -> None:
+    keys = [b"%08d" % (number * 7919 % 10_007) for number in range(count)]
+    taken = list(in_order(keys))
+    assert [key for some in taken for key in some] == sorted(keys)
     assert max(map(len, taken)) <= 2 * SORTED_ROWS
+
+
+@pytest.mark.parametrize("rows", [0, 1, SORTED_ROWS, 2 * SORTED_ROWS + 1])
+def test_what_is_written_and_what_is_cleared_are_apart(rows: int) -> None:
+    effects: dict[bytes, bytes | None] = {b"%d" % number: b"" if number % 3 else None for number in range(rows)}
+    written, cleared = sorted_out(effects)
+    assert written == [key for key, value in effects.items() if value is not None]
+    assert cleared == [key for key, value in effects.items() if value is None]
 
 
 VOTES = [b"vote/%04d" % number for number in range(0, 2000, 2)]

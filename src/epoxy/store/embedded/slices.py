@@ -15,29 +15,34 @@ SLICE_BYTES: Final = 1 << 18
 
 
 class Slice:
-    """The next rows of sorted keys, from `begin` to `end`. `sealed`: to be put, with their checksums; `cleared`: to be
-    deleted; both only of keys below `long_bytes`. `long`: the keys of all others."""
+    """The next of some sorted keys, from `begin` to `end`. `rows`: to be put, with their checksums, only of keys below
+    `long_bytes`; `long`: the keys of all others."""
 
-    __slots__ = ("cleared", "end", "long", "sealed")
+    __slots__ = ("end", "long", "rows")
 
     def __init__(self, keys: list[bytes], begin: int, values: Values, long_bytes: int) -> None:
-        self.sealed: list[tuple[bytes, bytes]] = []
-        self.cleared: list[bytes] = []
+        self.rows: list[tuple[bytes, bytes]] = []
         self.long: list[bytes] = []
         end, last, size = begin, min(len(keys), begin + SLICE_ROWS), 0
         while end < last and size < SLICE_BYTES:
             key = keys[end]
             value = values[key]
             end += 1
-            if value is not None:
-                size += len(value)
-            if len(key) >= long_bytes:
-                self.long.append(key)
-            elif value is None:
-                self.cleared.append(key)
+            assert value is not None, "only of keys that are written"
+            size += len(value)
+            if len(key) < long_bytes:
+                self.rows.append((key, seal(key, value)))
             else:
-                self.sealed.append((key, seal(key, value)))
+                self.long.append(key)
         self.end = end
+
+
+def sort_out(rows: list[tuple[bytes, bytes | None]], written: list[bytes], cleared: list[bytes]) -> None:
+    for key, value in rows:
+        if value is None:
+            cleared.append(key)
+        else:
+            written.append(key)
 
 
 def deal(piece: list[bytes], bounds: list[bytes], ranges: list[list[bytes]]) -> None:

@@ -43,7 +43,7 @@ from epoxy.store.embedded.files import (
     TreeTransaction,
 )
 from epoxy.store.embedded.log import LogPosition
-from epoxy.store.embedded.slices import Slice, deal
+from epoxy.store.embedded.slices import Slice, deal, sort_out
 from epoxy.store.limits import FIRST_RESERVED_KEY
 
 STEM_BYTES = 511
@@ -228,8 +228,12 @@ class Tree:
         length = self._files.size(self._file)
         try:
             with self._environment.begin(write=True) as transaction:
-                for keys in in_order(effects):
+                written, cleared = sorted_out(effects)
+                for keys in in_order(written):
                     write(transaction, keys, effects)
+                for keys in in_order(cleared):
+                    clear(transaction, keys)
+                    give_way()
                 put(transaction, POSITION_ROW, encoder.encode(reached))
                 put(transaction, LENGTH_ROW, length.to_bytes(8, "big"))
         except (lmdb.Error, RottenRow) as error:
@@ -256,14 +260,23 @@ def give_way() -> None:
     time.sleep(0)
 
 
-def in_order(effects: Values) -> Iterator[list[bytes]]:
-    """The keys in order, so that LMDB finds and copies each page once. One sort of all would hold the interpreter's
-    lock for a tenth of a second: pieces of them are sorted, cut at the same bounds, and put together between them."""
+def sorted_out(effects: Values) -> tuple[list[bytes], list[bytes]]:
+    """The keys that are written, and those that are cleared."""
+    written: list[bytes] = []
+    cleared: list[bytes] = []
+    rows = iter(effects.items())
+    while some := list(islice(rows, SORTED_ROWS)):
+        sort_out(some, written, cleared)
+        give_way()
+    return written, cleared
+
+
+def in_order(keys: list[bytes]) -> Iterator[list[bytes]]:
+    """Sorted, so that LMDB finds and copies each page once. One sort of all would hold the interpreter's lock for a
+    tenth of a second: pieces are sorted, cut at the same bounds, and put together between them."""
     pieces: list[list[bytes]] = []
-    keys = iter(effects)
-    while piece := list(islice(keys, SORTED_ROWS)):
-        piece.sort()
-        pieces.append(piece)
+    for begin in range(0, len(keys), SORTED_ROWS):
+        pieces.append(sorted(keys[begin : begin + SORTED_ROWS]))
         give_way()
     samples = sorted(key for piece in pieces for key in piece[::SAMPLED])
     bounds = samples[:: SORTED_ROWS // SAMPLED][1:]
@@ -277,20 +290,15 @@ def in_order(effects: Values) -> Iterator[list[bytes]]:
         yield taken
 
 
-def write(transaction: TreeTransaction, keys: list[bytes], effects: Values) -> None:
-    """These rows, a slice at a time."""
+def write(transaction: TreeTransaction, keys: list[bytes], values: Values) -> None:
+    """A slice at a time."""
     cursor = transaction.cursor()
     begin = 0
     while begin < len(keys):
-        part = Slice(keys, begin, effects, STEM_BYTES)
-        cursor.putmulti(part.sealed)
-        clear(transaction, part.cleared)
+        part = Slice(keys, begin, values, STEM_BYTES)
+        cursor.putmulti(part.rows)
         for key in part.long:
-            value = effects[key]
-            if value is None:
-                delete(transaction, key)
-            else:
-                put(transaction, grow(transaction, key), value)
+            put(transaction, grow(transaction, key), values[key] or b"")
         begin = part.end
         give_way()
 
@@ -302,7 +310,9 @@ def clear(transaction: TreeTransaction, keys: list[bytes]) -> None:
     while at < len(keys):
         key = keys[at]
         at += 1
-        if not transaction.delete(key):
+        if len(key) >= STEM_BYTES:
+            delete(transaction, key)
+        elif not transaction.delete(key):
             at = bisect_left(keys, row_behind(transaction, key), at)
 
 
