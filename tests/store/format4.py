@@ -4,10 +4,11 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import patch
+
+import lmdb
 
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded import tree as tree_module
+from epoxy.store.embedded.checksums import CHECKSUM_BYTES
 from epoxy.store.embedded.log import LogPosition, encoder
 from epoxy.store.embedded.tree import Tree
 
@@ -25,11 +26,12 @@ def make_format4(path: Path, *, replica: int, rows: Values, frames: Sequence[Val
 
 
 def make_tree(folder: Path, rows: Values, reached: LogPosition) -> None:
-    unsealed = patch.object(tree_module, "seal", lambda _, value: value)
-    with unsealed, patch.object(tree_module, "unseal", lambda _, sealed: sealed):
-        tree = Tree(folder)
-        tree.apply(rows, reached)
-        tree.close()
+    tree = Tree(folder)
+    tree.apply(rows, reached)
+    tree.close()
+    with lmdb.open(str(folder)) as environment, environment.begin(write=True) as transaction:
+        for row, sealed in list(transaction.cursor()):
+            transaction.put(row, sealed[CHECKSUM_BYTES:])
 
 
 def make_segment(folder: Path, frames: Sequence[Values], reached: LogPosition) -> Path:

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from threading import enumerate as enumerate_threads
+from typing import Any
 
 import lmdb
 import pytest
@@ -13,22 +15,21 @@ from hypothesis import strategies as st
 
 from epoxy.model.errors import RottenRow, StoreFailed, StoreRefused
 from epoxy.store.embedded.checksums import ROTTEN, seal
-from epoxy.store.embedded.files import READ_AHEAD_BYTES, SystemFiles
+from epoxy.store.embedded.files import READ_AHEAD_BYTES, SystemFiles, TreeTransaction
 from epoxy.store.embedded.log import LogPosition
 from epoxy.store.embedded.tree import (
     POSITION_ROW,
     SAMPLED,
-    SLICE_BYTES,
-    SLICE_ROWS,
     SORTED_ROWS,
     STEM_BYTES,
     DamageReports,
-    Row,
     Tree,
     TreeView,
+    clear,
     encoder,
     in_order,
     put,
+    sorted_out,
 )
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
 from tests.store.rot import rot
@@ -260,24 +261,75 @@ def test_an_empty_key_is_absent(tree: Tree) -> None:
     assert tree.view().get(b"") is None
 
 
-def test_slices_are_small_and_in_order() -> None:
-    effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): b"v" for number in range(10_007)}
-    effects[b"large"], effects[b"larger"], effects[b"largest"] = bytes(SLICE_BYTES - 1), bytes(SLICE_BYTES), b""
-    assert len(effects) > 2 * SORTED_ROWS
-    taken = list(in_order(effects))
-    assert [row for rows in taken for row in rows] == sorted(effects.items())
-    assert max(map(len, taken)) == SLICE_ROWS
-    assert max(map(size_of, taken)) < 2 * SLICE_BYTES
+@pytest.mark.parametrize("count", [0, 1, SAMPLED, SORTED_ROWS - 1, SORTED_ROWS, SORTED_ROWS + 1, 10_007])
+def test_keys_are_in_order_and_sorted_a_few_at_a_time(count: int) -> None:
+    keys = [b"%08d" % (number * 7919 % 10_007) for number in range(count)]
+    taken = list(in_order(keys))
+    assert [key for some in taken for key in some] == sorted(keys)
+    assert max(map(len, taken)) <= 2 * SORTED_ROWS
 
 
-@pytest.mark.parametrize("keys", [0, 1, SAMPLED, SORTED_ROWS - 1, SORTED_ROWS, 2 * SORTED_ROWS + 1])
-def test_few_rows_are_in_order_too(keys: int) -> None:
-    effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): None for number in range(keys)}
-    assert [row for rows in in_order(effects) for row in rows] == sorted(effects.items())
+@pytest.mark.parametrize("rows", [0, 1, SORTED_ROWS, 2 * SORTED_ROWS + 1])
+def test_what_is_written_and_what_is_cleared_are_apart(rows: int) -> None:
+    effects: dict[bytes, bytes | None] = {b"%d" % number: b"" if number % 3 else None for number in range(rows)}
+    written, cleared = sorted_out(effects)
+    assert written == [key for key, value in effects.items() if value is not None]
+    assert cleared == [key for key, value in effects.items() if value is None]
 
 
-def size_of(rows: list[Row]) -> int:
-    return sum(len(value or b"") for _, value in rows)
+VOTES = [b"vote/%04d" % number for number in range(0, 2000, 2)]
+
+
+class Deletions:
+    """Counts them."""
+
+    def __init__(self, transaction: TreeTransaction) -> None:
+        self.keys: list[bytes] = []
+        self.cursor = transaction.cursor
+        self._delete = transaction.delete
+
+    def delete(self, key: bytes) -> bool:
+        self.keys.append(key)
+        return self._delete(key)
+
+
+@pytest.mark.parametrize("kept", [[], VOTES[:1], VOTES[-1:], VOTES[300:500], VOTES[::7], VOTES])
+def test_rows_that_are_not_in_the_tree_are_not_looked_for_one_by_one(tree: Tree, kept: list[bytes]) -> None:
+    others = [b"a", b"vote/", b"vote/0003", b"vote/1501x", b"z"]
+    tree.apply(dict.fromkeys([*kept, *others], b"v"), START)
+    gaps = 1 + sum(one in kept and other not in kept for one, other in pairwise(VOTES))
+    with tree._environment.begin(write=True) as transaction:
+        deletions: Any = Deletions(transaction)
+        clear(deletions, VOTES)
+    assert len(deletions.keys) <= len(kept) + gaps + len(others)
+    assert [key for key, _ in tree.view().rows(b"", LAST, False)] == others
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_damaged_key_hides_no_other_row_from_being_cleared(tmp_path: Path, bit: int) -> None:
+    """Wherever it seems to stand. All that deletions one by one would find are found."""
+    rows = [b"%c/row" % number for number in range(0x21, 0x61, 3)]
+    wanted = sorted([*rows, *(b"%c/absent" % number for number in range(0x21, 0x61))])
+    for damaged in rows:
+        left: list[list[bytes]] = []
+        for how in (clear, one_by_one):
+            folder = tmp_path / f"{damaged.hex()}-{how.__name__}"
+            folder.mkdir()
+            tree = Tree(folder)
+            tree.apply(dict.fromkeys(rows, b"v"), START)
+            rot(folder, damaged, bit)
+            with tree._environment.begin(write=True) as transaction:
+                how(transaction, wanted)
+                cursor = transaction.cursor()
+                cursor.set_range(b"\x00")
+                left.append([row for row, _ in cursor.iternext()])
+            tree.close()
+        assert left[0] == left[1]
+
+
+def one_by_one(transaction: TreeTransaction, keys: list[bytes]) -> None:
+    for key in keys:
+        transaction.delete(key)
 
 
 def test_the_longest_key_of_lmdb_is_as_long_as_we_think(tree: Tree) -> None:

@@ -72,7 +72,8 @@ class TreeTransaction(Protocol):
 
     def put(self, key: bytes, value: bytes, /) -> object: ...
 
-    def delete(self, key: bytes, /) -> object: ...
+    def delete(self, key: bytes, /) -> bool:
+        """Whether there was such a row."""
 
     def cursor(self) -> TreeCursor: ...
 

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from epoxy.store.embedded.checksums import ROTTEN, unseal
 from epoxy.store.embedded.files import TreeTransaction
-from epoxy.store.embedded.tree import BRANCH, BRANCH_BYTES, SLICE_BYTES, SLICE_ROWS, STEM_BYTES, TreeView, give_way
+from epoxy.store.embedded.slices import SLICE_BYTES, SLICE_ROWS
+from epoxy.store.embedded.tree import BRANCH, BRANCH_BYTES, STEM_BYTES, TreeView, give_way
 
 PAGE_BYTES = 4 << 20
 """A page ends after so much, too: a checkpoint waits for it, some milliseconds beside a cold cache."""

@@ -18,8 +18,8 @@ checked by every read. A row whose checksum is wrong is never returned.
 
 import os
 import time
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Thread
@@ -43,18 +43,14 @@ from epoxy.store.embedded.files import (
     TreeTransaction,
 )
 from epoxy.store.embedded.log import LogPosition
+from epoxy.store.embedded.slices import Slice, deal, sort_out
 from epoxy.store.limits import FIRST_RESERVED_KEY
 
 STEM_BYTES = 511
 """LMDB's longest key, as it is compiled by default."""
 
-SLICE_ROWS = 256
-SLICE_BYTES = 1 << 18
-"""A checkpoint holds the interpreter's lock for one slice, and then releases it for the event loop: 256 rows take LMDB
-about 0.1 ms, and so does copying 256 KiB."""
-
 SORTED_ROWS = 1024
-"""Sorted at a time, for the same reason: about 0.4 ms."""
+"""Sorted at a time, while no other thread gets the interpreter's lock: about 0.4 ms."""
 
 SAMPLED = 64
 """One key in so many is a sample for the bounds of ranges: sixteen for every range."""
@@ -232,8 +228,11 @@ class Tree:
         length = self._files.size(self._file)
         try:
             with self._environment.begin(write=True) as transaction:
-                for rows in in_order(effects):
-                    write(transaction, rows)
+                written, cleared = sorted_out(effects)
+                for keys in in_order(written):
+                    write(transaction, keys, effects)
+                for keys in in_order(cleared):
+                    clear(transaction, keys)
                     give_way()
                 put(transaction, POSITION_ROW, encoder.encode(reached))
                 put(transaction, LENGTH_ROW, length.to_bytes(8, "big"))
@@ -261,50 +260,72 @@ def give_way() -> None:
     time.sleep(0)
 
 
-def in_order(effects: Values) -> Iterator[list[Row]]:
-    """In the order of keys, so that LMDB finds and copies each page once. One sort of all would hold the interpreter's
-    lock for a tenth of a second, so keys are dealt into ranges, and each range is sorted by itself."""
-    chunks = list(pieces(effects))
-    samples = sorted(key for chunk in chunks for key in chunk[::SAMPLED])
-    bounds = samples[:: max(1, SORTED_ROWS // SAMPLED)][1:]
+def sorted_out(effects: Values) -> tuple[list[bytes], list[bytes]]:
+    """The keys that are written, and those that are cleared."""
+    written: list[bytes] = []
+    cleared: list[bytes] = []
+    rows = iter(effects.items())
+    while some := list(islice(rows, SORTED_ROWS)):
+        sort_out(some, written, cleared)
+        give_way()
+    return written, cleared
+
+
+def in_order(keys: list[bytes]) -> Iterator[list[bytes]]:
+    """Sorted, so that LMDB finds and copies each page once. One sort of all would hold the interpreter's lock for a
+    tenth of a second: pieces are sorted, cut at the same bounds, and put together between them."""
+    pieces: list[list[bytes]] = []
+    for begin in range(0, len(keys), SORTED_ROWS):
+        pieces.append(sorted(keys[begin : begin + SORTED_ROWS]))
+        give_way()
+    samples = sorted(key for piece in pieces for key in piece[::SAMPLED])
+    bounds = samples[:: SORTED_ROWS // SAMPLED][1:]
     give_way()
     ranges: list[list[bytes]] = [[] for _ in range(len(bounds) + 1)]
-    for chunk in chunks:
-        for key in chunk:
-            ranges[bisect_right(bounds, key)].append(key)
+    for piece in pieces:
+        deal(piece, bounds, ranges)
         give_way()
     for taken in ranges:
         taken.sort()
-        yield from slices((key, effects[key]) for key in taken)
+        yield taken
 
 
-def pieces(effects: Values) -> Iterator[list[bytes]]:
-    keys = iter(effects)
-    while chunk := list(islice(keys, SORTED_ROWS)):
-        yield chunk
+def write(transaction: TreeTransaction, keys: list[bytes], values: Values) -> None:
+    """A slice at a time."""
+    cursor = transaction.cursor()
+    begin = 0
+    while begin < len(keys):
+        part = Slice(keys, begin, values, STEM_BYTES)
+        cursor.putmulti(part.rows)
+        for key in part.long:
+            put(transaction, grow(transaction, key), values[key] or b"")
+        begin = part.end
         give_way()
 
 
-def slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    taken: list[Row] = []
-    size = 0
-    for row in rows:
-        taken.append(row)
-        size += len(row[1] or b"")
-        if len(taken) >= SLICE_ROWS or size >= SLICE_BYTES:
-            yield taken
-            taken, size = [], 0
-    yield taken
-
-
-def write(transaction: TreeTransaction, rows: list[Row]) -> None:
-    cursor = transaction.cursor()
-    cursor.putmulti([(key, seal(key, value)) for key, value in rows if value is not None and len(key) < STEM_BYTES])
-    for key, value in rows:
-        if value is None:
+def clear(transaction: TreeTransaction, keys: list[bytes]) -> None:
+    """Delete these rows, of sorted keys. Most are not in the tree, because a vote is cleared soon after it was cast:
+    where one is missing, so are all before the next row."""
+    at = 0
+    while at < len(keys):
+        key = keys[at]
+        at += 1
+        if len(key) >= STEM_BYTES:
             delete(transaction, key)
-        elif len(key) >= STEM_BYTES:
-            put(transaction, grow(transaction, key), value)
+        elif not transaction.delete(key):
+            at = bisect_left(keys, row_behind(transaction, key), at)
+
+
+def row_behind(transaction: TreeTransaction, key: bytes) -> bytes:
+    """The first row behind a key that has none. The key itself, where a row beside it is rotten: a search that compared
+    with a damaged key ends there, and says nothing about others."""
+    cursor = transaction.cursor()
+    if not cursor.set_range(key):
+        return key
+    row, sealed = cursor.key(), cursor.value()
+    if unseal(row, sealed) is ROTTEN or (cursor.prev() and unseal(cursor.key(), cursor.value()) is ROTTEN):
+        return key
+    return row
 
 
 def put(transaction: TreeTransaction, row: bytes, value: bytes) -> None:
