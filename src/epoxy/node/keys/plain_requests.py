@@ -48,7 +48,7 @@ class PlainRequests:
             return known
         if known is FRESH:
             return FRESH_ROWS
-        if known is not None and (known.promised != NO_BALLOT or known.is_final):
+        if known is not None and is_bound(known):
             return None
         try:
             rows = self._rows.read(self._store.newest(), key)
@@ -95,6 +95,11 @@ class PlainRequests:
         for watcher, short in replica.short_watchers:
             if not short(request):
                 watcher(request.key, as_state(before), as_state(after))
+
+
+def is_bound(state: KeyState) -> bool:
+    """By a promise, or for ever by what is committed."""
+    return state.promised != NO_BALLOT or state.is_final
 
 
 def is_next(request: PlainRequest, state: PlainState, epoch: int) -> bool:
