@@ -34,7 +34,7 @@ def slow_disk() -> None:
         return write(self, file, data, offset)
 
     SystemFiles.write = slowly  # type: ignore[method-assign]
-    SystemFiles.frame_writer = lambda _: None  # type: ignore[method-assign]  # All goes through `write`.
+    SystemFiles.frame_writer = lambda _: None  # type: ignore[assignment, method-assign]  # All by `write`.
 
 
 def full_disk() -> None:

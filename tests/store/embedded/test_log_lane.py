@@ -139,7 +139,7 @@ def test_what_ends_after_it_is_closed_is_not_told(tmp_path: Path) -> None:
     assert (bench.readers.watched, bench.writer.closed) == ({}, True)
     bench.readable()
     bench.lane.close()
-    assert bench.done == bench.failed == []
+    assert (bench.done, bench.failed) == ([], [])
 
 
 def test_a_light_frame_is_written_on_the_loop_when_enough_syncs_were_quick(tmp_path: Path) -> None:

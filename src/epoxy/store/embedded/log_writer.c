@@ -6,8 +6,8 @@
  * takes the result, and with it the frame back.
  *
  * The frame and the fields of a write belong to the loop while `state` is IDLE or ENDED, and to the thread while it is
- * UNDER_WAY. `given` hands them over, `state` gives them back. A frame is a bytes object: it does not change, and a
- * reference that only the loop counts keeps it where it is.
+ * UNDER_WAY. `given` hands them over, `state` gives them back; `given` without a write under way ends the thread. A frame
+ * is a bytes object: it does not change, and a reference that only the loop counts keeps it where it is.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -30,7 +30,6 @@ typedef struct {
     int running;
     int ended;
     sem_t given;
-    atomic_int closing;
     atomic_int state;
     PyObject *frame;
     int file;
@@ -71,7 +70,7 @@ static void *run(void *argument)
     for (;;) {
         while (sem_wait(&writer->given))
             ;
-        if (atomic_load_explicit(&writer->closing, memory_order_acquire))
+        if (atomic_load_explicit(&writer->state, memory_order_acquire) != UNDER_WAY)
             return NULL;
         writer->began_s = now_s();
         writer->error = write_all(writer->file, PyBytes_AS_STRING(writer->frame), PyBytes_GET_SIZE(writer->frame),
@@ -123,7 +122,6 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywo
 static void stop(LogWriter *writer)
 {
     if (writer->running && writer->process == getpid()) {
-        atomic_store_explicit(&writer->closing, 1, memory_order_release);
         sem_post(&writer->given);
         Py_BEGIN_ALLOW_THREADS
         pthread_join(writer->thread, NULL);
