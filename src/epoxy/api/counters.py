@@ -7,7 +7,8 @@ from epoxy.codec.plain_requests import kind_of
 from epoxy.model.histogram import Histogram
 from epoxy.model.writes import Path
 
-NO_PATH = "none"
+NAMES: dict[Path | None, str] = {None: "none", **{path: path.value for path in Path}}
+"""A member's `value` takes two calls."""
 
 Requests = Mapping[tuple[str, str], int]
 """Counts by type and result."""
@@ -28,7 +29,7 @@ class Counters:
     def proposal_done(
         self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
     ) -> None:
-        pair = (outcome, NO_PATH if path is None else path.value)
+        pair = (outcome, NAMES[path])
         self.proposals[pair] = self.proposals.get(pair, 0) + 1
         self.proposal_seconds.observe(seconds)
         self.prepares += prepares

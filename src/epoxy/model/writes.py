@@ -23,6 +23,9 @@ class Path(enum.Enum):
     FAST = "fast"
     SLOW = "slow"
 
+    __hash__ = object.__hash__
+    """By identity, as they are compared: an enumeration's own is interpreted, and every write counts its path twice."""
+
 
 class Source(enum.Enum):
     """Where a read found its value."""

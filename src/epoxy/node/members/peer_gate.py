@@ -421,7 +421,7 @@ class GatedTransport:
         self._transport = transport
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
-        if self._gate.may_send(requests):
+        if self._gate.may_vote or self._gate.may_send(requests):
             self._transport.send(to, requests, answered)
         elif answered is not None:
             answered(Failed(reason="this node takes no part yet, or no longer"))
