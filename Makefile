@@ -242,6 +242,11 @@ fuzz: setup ## feed FUZZ_COUNT (default 1000000) mutated inputs to each decoder 
 mutate: setup ## break the sources at random, 20 times a room, and print what no test notices; takes hours
 	$(BIN)/python -m tools.mutate $(MUTATE)
 
+REQUESTS ?= 10000000
+.PHONY: differential
+differential: setup ## send REQUESTS (default 10,000,000) requests of peers to two replicas, one of which handles plain ones over their bytes, and compare
+	$(BIN)/python -m tests.node.keys.plain_differential --requests $(REQUESTS)
+
 .PHONY: spec
 spec: $(SPEC_READY) ## check the TLA+ specification with TLC (wants Java 17)
 	TLA2TOOLS_JAR="$$(find $(SPEC_VENV) -name tla2tools.jar -print -quit)" spec/run.sh

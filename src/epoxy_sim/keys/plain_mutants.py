@@ -8,13 +8,12 @@ from epoxy.codec.plain_requests import PlainRequest
 from epoxy.node.keys import plain_requests
 from epoxy.node.keys.key_state_cache import KeyStateCache, PlainState
 from epoxy.ports import Snapshot
-from epoxy.store.keyspace import Rows, Stamped
 from epoxy.store.plain_rows import PlainRows
 from epoxy_sim.keys import gate_mutants
 from epoxy_sim.keys.mutants import UNASSERTED, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, never, nothing
 
-read, decided, record_after = PlainRows.read, PlainRows.decided, codec.record_after
+read, record_after = PlainRows.read, codec.record_after
 
 MUTANTS = Mutants(KeysMutant, gate_mutants.MUTANTS)
 mutant = MUTANTS.mutant
@@ -29,13 +28,6 @@ def any_base(request: PlainRequest, state: PlainState, epoch: int) -> bool:
     return request.epoch == epoch
 
 
-@mutant(PlainRows, "decided", "plain-vote-kept", "a plain Commit leaves the vote", UNASSERTED, workload="mutable")
-def keep_the_vote(
-    rows: PlainRows, view: Snapshot, key: bytes, record: bytes, logged: bytes, *, voted: bool
-) -> tuple[Rows, Stamped]:
-    return decided(rows, view, key, record, logged, voted=False)
-
-
 @mutant(
     PlainRows,
     "read",
@@ -43,13 +35,21 @@ def keep_the_vote(
     "a plain Accept is voted for below a promise",
     Patch(plain_requests, "is_bound", never),
     UNASSERTED,
+    since=1_100,
 )
 def overlook_the_promise(rows: PlainRows, view: Snapshot, key: bytes) -> tuple[bytes | None, bytes | None] | None:
     found = read(rows, view, key)
     return found if found is not None else (None, None)
 
 
-@mutant(codec, "record_after", "plain-lineage-lost", "a plain Commit forgets earlier decisions", workload="mutable")
+@mutant(
+    codec,
+    "record_after",
+    "plain-lineage-lost",
+    "a plain Commit forgets earlier decisions",
+    workload="mutable",
+    since=2_300,
+)
 def forget_the_lineage(record: bytes, proposal: bytes) -> bytes:
     return record_after(b"", proposal)
 

@@ -89,9 +89,8 @@ class PlainRequests:
     def _tell(self, request: PlainRequest, before: PlainState, after: PlainState) -> None:
         """The watchers: states are decoded for those alone that want them."""
         replica = self._replica
-        if replica.watchers or replica.commit_watchers:
-            replica.changed(request.key, as_state(before), as_state(after))
-            return
+        for watcher in (*replica.watchers, *replica.commit_watchers):
+            watcher(request.key, as_state(before), as_state(after))
         for watcher, short in replica.short_watchers:
             if not short(request):
                 watcher(request.key, as_state(before), as_state(after))

@@ -237,10 +237,9 @@ class Replica:
         rows, entry = self.keyspace.changes(self._store.newest(), key, before, after)
         self._store.put(rows, entry, urgent=urgent)
         self._states.put(key, after)
-        self.changed(key, before, after)
+        self._changed(key, before, after)
 
-    def changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
-        """Call the watchers."""
+    def _changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
         if key == CONFIG_KEY and after.committed is not None:
             self.config = config_record.from_proposal(after.committed)
         for watcher in self.watchers:
@@ -307,7 +306,7 @@ class Replica:
         for key, before, after in changes:
             if self._states.entry(key) is not None:
                 self._states.put(key, after)
-            self.changed(key, before, after)
+            self._changed(key, before, after)
         for entry in conflicts:
             self._alarm(f"two values for one instance: {entry} was found elsewhere; nothing was overwritten")
         return len(changes)
