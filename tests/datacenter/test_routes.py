@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.codec import wire
+from epoxy.datacenter import answer_kinds
 from epoxy.datacenter import routes as module
 from epoxy.datacenter.messages import (
     ComeToRest,
@@ -402,13 +403,13 @@ def test_to_go_on_without_a_rest_does_nothing() -> None:
 
 
 def unknown_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    monkeypatch.setattr(module, "WRITES", replace(module.WRITES, unknown=module.WRITES.refused))
+    monkeypatch.setattr(module, "WRITES", replace(answer_kinds.WRITES, unknown=answer_kinds.WRITES.refused))
     return lambda: test_what_left_and_was_not_answered_is_unknown(AnswerLost("gone"))
 
 
 def writes_asked_again(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A counter would count twice."""
-    monkeypatch.setattr(module, "WRITES", replace(module.WRITES, repeats=True))
+    monkeypatch.setattr(module, "WRITES", replace(answer_kinds.WRITES, repeats=True))
     return lambda: test_what_left_and_was_not_answered_is_unknown(AnswerLost("gone"))
 
 
@@ -418,7 +419,7 @@ def without_a_link_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 
 def not_owner_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    monkeypatch.setattr(module, "NotOwner", NeverSent)
+    monkeypatch.setattr(answer_kinds, "NotOwner", NeverSent)
     return test_not_the_owner_asks_for_the_table_and_then_its_owner
 
 

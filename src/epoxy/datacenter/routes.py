@@ -18,9 +18,8 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from epoxy.codec import wire
+from epoxy.datacenter.answer_kinds import READS, TXNS, WRITES, AnswerKind, may_be_asked_again
 from epoxy.datacenter.messages import (
     ComeToRest,
     ForwardedReplies,
@@ -34,7 +33,7 @@ from epoxy.datacenter.messages import (
     SessionOver,
     Unanswerable,
 )
-from epoxy.datacenter.ports import Answered, AnswerLost, Messenger, NeverSent, ServedKeys, ShardOwners
+from epoxy.datacenter.ports import Answered, Messenger, NeverSent, ServedKeys, ShardOwners
 from epoxy.model.errors import CodecError
 from epoxy.model.messages import (
     Accept,
@@ -51,24 +50,8 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import Proposal
 from epoxy.model.shards import SYSTEM_SHARD, shard_of
-from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
-from epoxy.model.writes import (
-    Committed,
-    ConsensusFailed,
-    Consistency,
-    ExpectedValueDoesNotMatch,
-    ImmutableKey,
-    NotAnInteger,
-    NothingToDelete,
-    Outcome,
-    ReadAnswer,
-    ReadFailed,
-    ReadResult,
-    Refused,
-    Unchanged,
-    VersionMismatch,
-    Write,
-)
+from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, Write
 from epoxy.ports import Clock, Timer
 from epoxy.transport.peers.transport import encode_replies
 
@@ -93,45 +76,6 @@ NOT_SERVED = Failed(reason="the node that was asked does not own the key")
 
 KEYED = frozenset([Prepare, Accept, Commit, Read, Inspect, Carry, CarryAnswers])
 """Requests of peers that go to the owner of their key. The others are the gateway's."""
-
-
-class AnswerKind(Struct, frozen=True):
-    """What one kind of request may be answered with. `name`: for metrics."""
-
-    name: str
-    outcomes: frozenset[type[Any]]
-    refused: Callable[[str], Any]
-    unknown: Callable[[str], Any]
-    repeats: bool = False
-    """Whether it may be asked again when it may have been done already."""
-
-
-WRITES = AnswerKind(
-    "write",
-    frozenset(
-        [
-            *(Committed, ExpectedValueDoesNotMatch, VersionMismatch, ImmutableKey, NothingToDelete, NotAnInteger),
-            *(Unchanged, ConsensusFailed, Refused),
-        ]
-    ),
-    lambda reason: Refused(reason=reason),
-    lambda reason: ConsensusFailed(reason=f"{reason}; it may still take effect"),
-)
-READS = AnswerKind(
-    "read",
-    frozenset([ReadResult, ReadFailed, Refused]),
-    lambda reason: Refused(reason=reason),
-    lambda reason: ReadFailed(reason=reason),
-    repeats=True,
-)
-"""A read changes nothing, so one without an answer has failed, definitely."""
-
-TXNS = AnswerKind(
-    "txn",
-    frozenset([Executed, TxnRefused, WrongEngine, TxnUnknown]),
-    lambda reason: TxnRefused(reason=reason),
-    lambda reason: TxnUnknown(reason=f"{reason}; it may still take effect"),
-)
 
 
 ENDS = ("answered", "refused", "unknown")
@@ -411,18 +355,6 @@ class Routes:
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
-
-
-def may_be_asked_again(answer: Any, kind: AnswerKind) -> bool:
-    match answer:
-        case NotOwner():
-            return True
-        case NeverSent(unreachable=unreachable):
-            return unreachable
-        case AnswerLost():
-            return kind.repeats
-        case _:
-            return False
 
 
 def places_of(requests: Sequence[Request], owned: AbstractSet[int]) -> list[int]:

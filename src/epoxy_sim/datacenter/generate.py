@@ -28,6 +28,8 @@ CALM_SEEDS = 5
 RESTART_SEEDS = 10
 """In every second one of those, all nodes are restarted."""
 
+FLUSHING_SEEDS = 7
+
 RESTART_US = 12_000_000
 """From one restart to the next: a node with 128 shards has handed them over, and got them back."""
 
@@ -66,6 +68,7 @@ def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = N
         clients=draw_datacenter_clients(dice, size, nodes, until_us),
         faults=(),
         faults_end_us=until_us,
+        flushes_batches=seed % FLUSHING_SEEDS == FLUSHING_SEEDS - 1,
     )
     plan = replace(plan, timing=with_near(plan.timing, plan.n, seed))
     if seed % WAKING_SEEDS == 0 and not is_calm:

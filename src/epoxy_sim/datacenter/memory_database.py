@@ -67,6 +67,8 @@ class DatabaseTables:
         self.shards = {shard: ShardState() for shard in ALL_SHARDS}
         self.sequence = self.position = self.config_epoch = self.stamped_bytes = 0
 
+        self.flushes_batches = False
+        """Whether the answer to a batch is that of a flush, too: as the first process of a node is for the others."""
         self.unflushed: list[Undo] = []
         """In the order of the log."""
 
@@ -118,7 +120,11 @@ class DatabaseTables:
             self.sync()
             return ExecutedBatch(Verdict.STALE_CONFIG, session.batch)
         self._execute(batch, session)
-        return ExecutedBatch(Verdict.DONE, session.batch, session.sequence)
+        reached = self.reached_with(batch) if self.flushes_batches else None
+        return ExecutedBatch(Verdict.DONE, session.batch, session.sequence, reached)
+
+    def reached_with(self, batch: GroupCommit) -> Reached:
+        return self.flush(batch.session, batch.config_epoch)
 
     def _execute(self, batch: GroupCommit, session: SessionState) -> None:
         replica = self.sequence, self.position, self.config_epoch, self.stamped_bytes

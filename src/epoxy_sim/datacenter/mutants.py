@@ -88,6 +88,14 @@ def settle_all(store: SharedStore, reached: Reached, asked: list[Asked], *, is_w
     flushed(store, replace(reached, number=NEWEST), asked, is_whole=is_whole)
 
 
+@mutant(DatabaseTables, "reached_with", "batch-told-unflushed", "a batch is answered as durable, and is not flushed")
+def reach_unflushed(tables: DatabaseTables, batch: GroupCommit) -> Reached:
+    unflushed = list(tables.unflushed)
+    reached = flush(tables, batch.session, batch.config_epoch)
+    tables.unflushed = unflushed
+    return reached
+
+
 mutant(SharedStore, "_lose_after", "lost-batches-left", "batches that a crash has undone are not executed again")(
     nothing
 )

@@ -76,6 +76,8 @@ class DatacenterPlan(Struct, frozen=True, kw_only=True):
     clients: tuple[tuple[DatacenterStep, ...], ...]
     faults: tuple[NodeFault, ...]
     faults_end_us: int
+    flushes_batches: bool = False
+    """The database answers a batch when it is durable, so that no flush has to be asked for."""
     restarts_only: bool = False
     """Nodes are told to stop one after the other, and no fault is planned: no request may fail."""
 

@@ -24,6 +24,7 @@ class DatabaseServer:
         self.world = world
         self.weather = plan.weather
         self.tables = JudgedTables(lambda: world.now_us / 1000)
+        self.tables.flushes_batches = plan.flushes_batches
         self.statements = 0
         self.lost = 0
         """Batches that crashes have undone."""

@@ -11,6 +11,7 @@ from epoxy.model.records import CommittedRecord, Proposal, ProposalId
 from epoxy.ports import KeyValue
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.local.local_database import LocalDatabase
+from epoxy.store.local.session_table import LocalSession
 from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, Verdict
 from tests.store.conformance import StoreConformance
 from tests.store.local.local_bench import LocalBench, LocalDisk
@@ -34,12 +35,12 @@ def a_batch_is_told_of_when_it_is_durable(kind: type[LocalDatabase]) -> None:
     session = place.session()
     executed, early = place.commit(session, 1), place.flush(session)
     place.tick()
-    assert executed == [ExecutedBatch(Verdict.DONE, 1)]
-    assert early == []
-    place.commit(session, 2, key=b"l")
-    late = place.flush(session)
+    assert (executed, early) == ([], [])
+    later, late = place.commit(session, 2, key=b"l"), place.flush(session)
     place.settle()
     assert [(reached.verdict, reached.number) for reached in (*early, *late)] == [(Verdict.DONE, 1), (Verdict.DONE, 2)]
+    assert executed == [ExecutedBatch(Verdict.DONE, 1, 0, early[0])]
+    assert later == [ExecutedBatch(Verdict.DONE, 2, 0, late[0])], "no flush has to be asked for"
     place.crash()
     assert place.database.read_rows([b"k"], flush=True) == {b"k": b"v"}
 
@@ -161,6 +162,11 @@ class AnswersBeforeTheDisk(LocalDatabase):
         self._answer(done, Reached(verdict=Verdict.DONE, number=1))
 
 
+class AnswersBatchesBeforeTheDisk(LocalDatabase):
+    def _confirm(self, session: LocalSession, done: Callable[[ExecutedBatch], None]) -> None:
+        self._answer(done, ExecutedBatch(Verdict.DONE, session.batch, reached=Reached(Verdict.DONE, number=1)))
+
+
 class ReadsTheNewest(LocalDatabase):
     def read_rows(self, keys: Sequence[bytes], *, flush: bool) -> dict[bytes, bytes]:  # noqa: ARG002
         found = {key: self._store.newest().get(key) for key in keys}
@@ -218,6 +224,7 @@ class KeepsNoSession(LocalDatabase):
 
 FAULTS: dict[type[LocalDatabase], Rule] = {
     AnswersBeforeTheDisk: a_batch_is_told_of_when_it_is_durable,
+    AnswersBatchesBeforeTheDisk: a_batch_is_told_of_when_it_is_durable,
     ReadsTheNewest: readers_see_what_is_durable,
     RangesOfTheNewest: readers_see_what_is_durable,
     KnowsNoFence: a_fenced_session_changes_nothing,

@@ -122,6 +122,41 @@ class StoreRules:
         life.statements.remove(found)
         return found
 
+    def test_a_batch_that_is_answered_as_durable_needs_no_flush(self, trial: Trial) -> None:
+        """It answers those who asked before it: for a fence, and for the batch."""
+        life = trial.open()
+        trial.server.tables.flushes_batches = True
+        life.ask("read")
+        assert life.under_way() == ["fence"]
+        life.store.put({b"a": b"1"}, (b"z", b"", b"v"))
+        life.ask("written")
+        commit = self.take(life, "commit")
+        commit.run()
+        life.store.put({b"a": b"2"}, None)
+        life.ask("later")
+        commit.answer()
+        assert life.under_way() == ["fence", "commit"]
+        assert (life.store.durable().get(b"a"), life.heard) == (b"1", ["read", "written"])
+        assert (life.store.newest_stamp(), life.store.position()) == (1, 1)
+        trial.server.crash()
+        assert trial.stored(b"a") == b"1"
+        life.run()
+        assert (trial.stored(b"a"), life.heard) == (b"2", ["read", "written", "later"])
+
+    def test_a_flush_that_is_answered_after_a_later_batch_is_durable_ends_nothing(self, trial: Trial) -> None:
+        life = trial.open()
+        trial.server.tables.flushes_batches = True
+        life.store.catch_up(lambda: life.heard.append("caught up"))
+        flush = self.take(life, "flush")
+        flush.run()
+        life.store.put({b"a": b"1"}, None)
+        life.ask("written")
+        life.run()
+        assert life.heard == ["written"]
+        flush.answer()
+        life.run()
+        assert (life.fenced, life.heard) == ([], ["written", "caught up"])
+
     # Executed is not durable.
 
     def test_a_flush_that_began_before_a_batch_was_executed_does_not_count_for_it(self, trial: Trial) -> None:

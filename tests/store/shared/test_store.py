@@ -195,6 +195,28 @@ class ShowsTheWholeChangelog(SharedStore):
         self._rows.flushed_stamp = 1 << 60
 
 
+class AsksForFlushesAllTheSame(SharedStore):
+    def _sent(self, batch: PendingBatch, executed: ExecutedBatch) -> None:
+        super()._sent(batch, replace(executed, reached=None))
+
+
+class TellsLaterCommitsToo(SharedStore):
+    """When a batch is durable that they are not in."""
+
+    def _settle(self, reached: Reached) -> list[Callable[[], None]]:
+        told = [*super()._settle(reached), *[done for _, done in self._waiting]]
+        self._waiting.clear()
+        return told
+
+
+class TakesLateFlushesForLosses(SharedStore):
+    def _flushed(self, reached: Reached, asked: list[Asked], *, is_whole: bool) -> None:
+        if reached.number < self._settled:
+            self._end(Verdict.FENCED)
+        else:
+            super()._flushed(reached, asked, is_whole=is_whole)
+
+
 class OverlooksTheFence(SharedStore):
     """Takes what a fenced session is told for a success."""
 
@@ -335,6 +357,9 @@ def test_the_rules_accept_the_store() -> None:
         (DoesNotFenceReads, "test_what_was_read_is_told_after_a_fence_that_was_asked_for_later"),
         (SharesAFenceUnderWay, "test_a_fence_that_began_before_the_question_does_not_answer_it"),
         (SharesAFlushUnderWay, "test_a_flush_that_began_before_the_question_does_not_answer_it"),
+        (AsksForFlushesAllTheSame, "test_a_batch_that_is_answered_as_durable_needs_no_flush"),
+        (TellsLaterCommitsToo, "test_a_batch_that_is_answered_as_durable_needs_no_flush"),
+        (TakesLateFlushesForLosses, "test_a_flush_that_is_answered_after_a_later_batch_is_durable_ends_nothing"),
         (OverlooksTheFence, "test_a_fenced_batch_writes_nothing_and_tells_nothing"),
         (KeepsItsMemory, "test_a_fenced_store_has_forgotten_everything"),
         (DropsWhatIsUnknown, "test_a_batch_of_unknown_outcome_is_sent_again_and_applied_once"),

@@ -5,8 +5,8 @@ many. What PostgreSQL's locks do is done here by the order of calls in one event
 the store in one call, and is durable with the store's next sync. Readers see durable rows only, and a batch that is in
 the store is lost with this process alone, and with all others: it is never LOST.
 
-    commit     FENCED, STALE_CONFIG, or a batch of the store; answered when it is there, so that the next one comes
-               while the disk syncs
+    commit     FENCED, STALE_CONFIG, or a batch of the store; answered with what a flush after it reaches, so that a
+               batch is one question
     flush      judged at once, and answered when all that is in the store is durable
     fence      judged at once: sessions are in memory, and every change of them is one call
     take       answered when all batches before it are durable, also those of a session that it fenced: the next owner
@@ -21,7 +21,7 @@ from epoxy.codec import wire
 from epoxy.ports import KeyValue, StoreCut
 from epoxy.store.buffer import scan
 from epoxy.store.embedded.store import EmbeddedStore
-from epoxy.store.local.session_table import SessionTable
+from epoxy.store.local.session_table import LocalSession, SessionTable
 from epoxy.store.shared.database import ExecutedBatch, GroupCommit, Reached, ShardTable, Verdict
 from epoxy.store.shared.row_shards import RowShards
 
@@ -60,7 +60,7 @@ class LocalDatabase:
         if session is None or batch.number > session.batch + 1:
             self._answer(done, ExecutedBatch(verdict=Verdict.FENCED))
         elif batch.number <= session.batch:
-            self._answer(done, ExecutedBatch(Verdict.DONE, session.batch, session.sequence))
+            self._confirm(session, done)
         elif self.config_epoch > batch.config_epoch:
             self._answer(done, ExecutedBatch(Verdict.STALE_CONFIG, session.batch))
         else:
@@ -69,15 +69,25 @@ class LocalDatabase:
             session.sequence = self._store.put_batch(rows, batch.stamped, counts=batch.counts)
             session.batch = batch.number
             self.adopted(batch.next_config_epoch)
-            self._answer(done, ExecutedBatch(Verdict.DONE, session.batch, session.sequence))
+            self._confirm(session, done)
+
+    def _confirm(self, session: LocalSession, done: Callable[[ExecutedBatch], None]) -> None:
+        """The session's last batch is in the store."""
+        executed = partial(ExecutedBatch, Verdict.DONE, session.batch, session.sequence)
+        self._when_reached(session, Verdict.DONE, lambda reached: done(executed(reached)))
 
     def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
-        found, store = self.table.find(session), self._store
+        found = self.table.find(session)
         if found is None:
             self._answer(done, Reached(verdict=Verdict.FENCED))
-            return
-        verdict = Verdict.STALE_CONFIG if self.config_epoch > config_epoch else Verdict.DONE
-        number, sequence, stamped_bytes = found.batch, store.newest_stamp(), store.stamped_bytes()
+        else:
+            verdict = Verdict.STALE_CONFIG if self.config_epoch > config_epoch else Verdict.DONE
+            self._when_reached(found, verdict, done)
+
+    def _when_reached(self, session: LocalSession, verdict: Verdict, done: Callable[[Reached], None]) -> None:
+        """When all that is in the store now is durable."""
+        store = self._store
+        number, sequence, stamped_bytes = session.batch, store.newest_stamp(), store.stamped_bytes()
 
         def durable() -> None:
             done(Reached(verdict, sequence, store.position(), stamped_bytes, number))

@@ -50,16 +50,6 @@ class GroupCommit(Struct, frozen=True):
     """Of a configuration among the rows, which is in force with them; 0: there is none."""
 
 
-class ExecutedBatch(Struct, frozen=True):
-    """What became of a batch. `number`: of the session's last batch that is there, this one if it is DONE. `sequence`:
-    the last stamp that the replica had given when the batch took effect, so that those of the batch are known even if
-    it is asked for again later."""
-
-    verdict: Verdict
-    number: int = 0
-    sequence: int = 0
-
-
 class Reached(Struct, frozen=True):
     """What is durable after a flush: all batches of the session up to `number`, and of all sessions all commits up to
     the stamp `sequence`. `stamped_bytes`: what all rows with stamps up to it took, keys and values, those that are
@@ -70,6 +60,18 @@ class Reached(Struct, frozen=True):
     position: int = 0
     stamped_bytes: int = 0
     number: int = 0
+
+
+class ExecutedBatch(Struct, frozen=True):
+    """What became of a batch. `number`: of the session's last batch that is there, this one if it is DONE. `sequence`:
+    the last stamp that the replica had given when the batch took effect, so that those of the batch are known even if
+    it is asked for again later. `reached`: the answer of a flush that came with the batch, from a database for which
+    that is one question less; None: the batch is executed, and not flushed."""
+
+    verdict: Verdict
+    number: int = 0
+    sequence: int = 0
+    reached: Reached | None = None
 
 
 class SessionRow(Struct, frozen=True):
@@ -95,8 +97,8 @@ class Database(Protocol):
     caller. `now` and leases are on the database's clock."""
 
     def commit(self, batch: GroupCommit, done: Callable[[ExecutedBatch], None]) -> None:
-        """Execute a batch, unless it is executed already. It is not durable yet, and its locks are held no longer than
-        its execution takes."""
+        """Execute a batch, unless it is executed already. Its locks are held no longer than its execution takes. It is
+        not durable yet, unless the answer says what a flush after it has reached."""
 
     def flush(self, session: int, config_epoch: int, done: Callable[[Reached], None]) -> None:
         """Make everything durable that was executed before this call, by any session. A fence query, too."""

@@ -319,7 +319,11 @@ class SharedStore(Transactor):
                 self._pause(self._executed)
             case Verdict.DONE:
                 batch.is_executed, batch.sequence = True, executed.sequence
-                self._executed()
+                if executed.reached is None:
+                    self._executed()
+                else:
+                    self._executing = False
+                    self._begin_and_call(self._settle(executed.reached))
             case Verdict.LOST if executed.number >= self._settled:
                 self._lose_after(executed.number)
                 self._executed()
@@ -340,7 +344,8 @@ class SharedStore(Transactor):
                 batch.is_executed = False
 
     def _flush(self) -> None:
-        """It answers those who wait for batches that are executed by now, and those who only read: it is a fence."""
+        """It answers those who wait for batches that are executed by now, and those who only read: it is a fence. Its
+        answer may come after that of a later batch that is durable already."""
         if self._dead is not None:
             return
         executed = [each for each in self._rows.batches if each.is_executed]
@@ -350,7 +355,7 @@ class SharedStore(Transactor):
             asked.append(self._waiting.popleft())
         asked += [(0, done) for done in self._wanted]
         self._wanted = []
-        known, losses, covered = self.config_epoch, self._losses, self._covered
+        known, losses, covered, settled = self.config_epoch, self._losses, self._covered, self._settled
 
         def flushed(reached: Reached) -> None:
             if self._dead is not None:
@@ -360,7 +365,7 @@ class SharedStore(Transactor):
                     self._flush_again(asked, self._pause)
                 case Verdict.STALE_CONFIG if self.config_epoch > known:
                     self._flush_again(asked, self._schedule)
-                case Verdict.DONE if reached.number >= self._settled:
+                case Verdict.DONE if reached.number >= settled:
                     if losses == self._losses and reached.number < covered:
                         self._lose_after(reached.number)
                     self._flushed(reached, asked, is_whole=losses == self._losses)
@@ -377,11 +382,18 @@ class SharedStore(Transactor):
         later(self._flush)
 
     def _flushed(self, reached: Reached, asked: list[Asked], *, is_whole: bool) -> None:
-        """The next round begins before the callbacks, which take a while: what is sent leaves one tick later, so they
-        are called two ticks later. Those whom a fence query was to answer asked before the flush began, so its fence
-        answers them, too, and first. `is_whole`: no batch was lost that it was to make durable, and that those who
-        asked may have read."""
+        """`is_whole`: no batch was lost that it was to make durable, and that those who asked may have read."""
         self._flushing = False
+        told = self._settle(reached)
+        if is_whole:
+            told += [done for _, done in asked]
+        else:
+            self._waiting.extendleft(reversed(asked))
+        self._begin_and_call(told)
+
+    def _settle(self, reached: Reached) -> list[Callable[[], None]]:
+        """Those who waited for what is durable now. Those whom a fence query was to answer are the first: they asked
+        before the flush began, or the batch that it came with, which has the same fence."""
         rows, told, self._asked = self._rows, self._asked, []
         while rows.batches and rows.batches[0].is_executed and rows.batches[0].number <= reached.number:
             batch = rows.settle()
@@ -390,10 +402,11 @@ class SharedStore(Transactor):
         rows.flushed_stamp = max(rows.flushed_stamp, reached.sequence)
         self._stamped_bytes = max(self._stamped_bytes, reached.stamped_bytes)
         self._position = max(self._position, reached.position)
-        if is_whole:
-            told += [done for _, done in asked]
-        else:
-            self._waiting.extendleft(reversed(asked))
+        return told
+
+    def _begin_and_call(self, told: list[Callable[[], None]]) -> None:
+        """The next round begins before the callbacks, which take a while: what is sent leaves one tick later, so they
+        are called two ticks later."""
         self._begin_round()
         if self._executing or self._flushing:
             self._schedule(lambda: self._call_next(told))
