@@ -138,6 +138,14 @@ def test_news_that_the_cluster_lives_by_are_urgent() -> None:
     assert len(node.disk.flushes) == 1
 
 
+def test_news_of_a_deletion_are_urgent() -> None:
+    """A value that ends is hidden as soon as its tombstone is known, and must not be absent for long before that can be
+    read."""
+    node = Node()
+    node.handle(commit(prop(None, by=B, mutable=True)))
+    assert len(node.disk.flushes) == 1
+
+
 @pytest.mark.pure("plants a fault in the store")
 def test_this_is_noticed_if_replies_do_not_wait() -> None:
     def at_once(_: MemoryStore, done: Callable[[], None], *, urgent: bool = True) -> None:  # noqa: ARG001
