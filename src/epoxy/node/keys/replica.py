@@ -440,8 +440,8 @@ class Replica:
 
 def is_news(request: Request) -> bool:
     """A decision that a peer tells and expects no answer to: a crash that loses it is as harmless as a message that is
-    lost. What a node itself lives by is as urgent as a vote: configurations, grants, sessions. So is a tombstone: as soon
-    as it is known, `Leases` hides the value before it, which is not to be absent for longer than a sync takes."""
+    lost. What a node itself lives by is as urgent as a vote: configurations, grants, sessions. So is a tombstone: as
+    soon as it is known, `Leases` hides the value before it, which is not to be absent for longer than a sync takes."""
     return isinstance(request, Commit) and request.key < FIRST_SYSTEM_KEY and not request.proposal.is_tombstone
 
 
