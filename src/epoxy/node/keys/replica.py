@@ -458,6 +458,8 @@ def is_news(request: Incoming) -> bool:
     """A decision that a peer tells and expects no answer to: a crash that loses it is as harmless as a message that is
     lost. What a node itself lives by is as urgent as a vote: configurations, grants, sessions. So is a tombstone: as
     soon as it is known, `Leases` hides the value before it, which is not to be absent for longer than a sync takes."""
+    if isinstance(request, PlainRequest):
+        return not request.is_accept  # a value of a client's key
     return isinstance(request, Commit) and request.key < FIRST_SYSTEM_KEY and not request.proposal.is_tombstone
 
 
