@@ -81,3 +81,13 @@ def test_a_key_that_was_heard_of_is_not_stale(plain: bool) -> None:
     arrive(node, decision(), plain=plain)
     assert not node.driver.stale_keys.is_first(KEY)
     assert node.driver.stale_keys.is_first(b"other")
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_no_sync_begins_for_the_decision_alone(plain: bool) -> None:
+    node = Node()
+    incoming: Sequence[Incoming] = (decision(),)
+    if plain:
+        incoming = read_peer_request(wire.join_peer_request(B, A, 1, [wire.encode_requests((decision(),))]))[2]
+    node.replica.handle(incoming, lambda _: None)
+    assert (len(node.disk.flushes), len(node.disk.delays), node.store.pending) == (0, 1, 1)
