@@ -3,7 +3,6 @@
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
-from epoxy.codec import plain_requests as codec
 from epoxy.codec.plain_requests import PlainRequest
 from epoxy.node.keys import plain_requests
 from epoxy.node.keys.key_state_cache import KeyStateCache, PlainState
@@ -13,7 +12,7 @@ from epoxy_sim.keys import gate_mutants
 from epoxy_sim.keys.mutants import UNASSERTED, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, never, nothing
 
-read, record_after = PlainRows.read, codec.record_after
+read = PlainRows.read
 
 MUTANTS = Mutants(KeysMutant, gate_mutants.MUTANTS)
 mutant = MUTANTS.mutant
@@ -40,18 +39,6 @@ def any_base(request: PlainRequest, state: PlainState, epoch: int) -> bool:
 def overlook_the_promise(rows: PlainRows, view: Snapshot, key: bytes) -> tuple[bytes | None, bytes | None] | None:
     found = read(rows, view, key)
     return found if found is not None else (None, None)
-
-
-@mutant(
-    codec,
-    "record_after",
-    "plain-lineage-lost",
-    "a plain Commit forgets earlier decisions",
-    workload="mutable",
-    since=2_300,
-)
-def forget_the_lineage(record: bytes, proposal: bytes) -> bytes:
-    return record_after(b"", proposal)
 
 
 mutant(KeyStateCache, "put_plain", "plain-not-remembered", "memory keeps the state before a plain request")(nothing)
