@@ -125,8 +125,14 @@ class Judge:
                 pass
 
     def read_answered(self, key: bytes, client: str, outcome: ReadOutcome) -> None:
-        if isinstance(outcome, ReadResult):
-            self._one_value(key, outcome.committed, client)
+        """A value with an expiry is absent, at its own version, where a client's write has ended it and that is not
+        durable yet."""
+        if not isinstance(outcome, ReadResult) or (shown := outcome.committed) is None:
+            return
+        if shown.value is None and self.expiries.get(key, {}).get(shown.version) is not None:
+            self._one_write(key, shown.version, shown.proposal_id, client)
+        else:
+            self._one_value(key, shown, client)
 
     def _one_value(self, key: bytes, proposal: Proposal | None, witness: str) -> None:
         if proposal is None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.model.ballot import Ballot
-from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
+from epoxy.model.records import FRESH, Expiry, KeyState, Proposal, ProposalId, Vote
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
@@ -166,6 +167,22 @@ def test_what_readers_are_told_is_evidence_too() -> None:
     judge.read_answered(K, "c2", ReadFailed(reason="no quorum"))
     other = ReadResult(committed=OTHER, source=Source.QUORUM)
     assert rule_of(lambda: judge.read_answered(K, "c2", other)) == "agreement"
+
+
+def test_a_value_that_ends_may_be_hidden_at_its_own_version() -> None:
+    """Its tombstone is known to that replica, and not durable yet (found by `epoxy sim hot`, seed 8190)."""
+    lent = replace(ONE, expiry=Expiry(ttl_ms=1_000, since=1))
+    hidden = replace(ONE, value=None)
+    of_another = replace(hidden, proposal_id=ProposalId(B, 9))
+    judge = Judge()
+    judge.durable(A, K, holding(lent))
+    judge.read_answered(K, "c1", ReadResult(committed=hidden, source=Source.LOCAL))
+    wrong = ReadResult(committed=of_another, source=Source.LOCAL)
+    assert rule_of(lambda: judge.read_answered(K, "c1", wrong)) == "agreement"
+    lasting = Judge()
+    lasting.durable(A, K, holding(ONE))
+    hides = ReadResult(committed=hidden, source=Source.LOCAL)
+    assert rule_of(lambda: lasting.read_answered(K, "c1", hides)) == "agreement"
 
 
 def test_failures_and_nothing_at_all_are_no_evidence() -> None:
