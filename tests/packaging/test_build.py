@@ -62,6 +62,34 @@ def lazy_generators(text: str) -> list[int]:
     return [node.lineno for node in found if id(node) not in eager]
 
 
+def looked_at_again(text: str) -> list[int]:
+    """Lines that look at an attribute which the same function has set to None, with a call in between. mypyc takes it
+    for None still, whatever that call has made of it, and what then comes of a look is a TypeError."""
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return [line for function in functions for line in looks_again(function)]
+
+
+def looks_again(function: ast.FunctionDef) -> list[int]:
+    """In the order of the lines, branches not told apart."""
+    emptied: dict[str, int] = {}
+    called, found = 0, list[int]()
+    for node in sorted((each for each in ast.walk(function) if hasattr(each, "lineno")), key=lambda each: each.lineno):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for name in map(ast.unparse, targets):
+                    emptied.pop(name, None)
+                    if isinstance(value, ast.Constant) and value.value is None:
+                        emptied[name] = node.lineno
+            case ast.Call():
+                called = node.lineno
+            case ast.Attribute(ctx=ast.Load()) if (name := ast.unparse(node)) in emptied:
+                if emptied[name] < called < node.lineno:
+                    found.append(node.lineno)
+            case _:
+                pass
+    return found
+
+
 def name_of(function: ast.expr) -> str:
     return ast.unparse(function).rpartition(".")[2]
 
@@ -71,6 +99,7 @@ def test_what_is_compiled_does_what_its_source_does(module: str) -> None:
     text = source(module).read_text("utf-8")
     assert records(text) == []
     assert lazy_generators(text) == []
+    assert looked_at_again(text) == []
     assert "weakref" not in text, "what is compiled does not survive being held weakly"
 
 
@@ -84,6 +113,18 @@ def test_a_planted_record_is_seen(planted: str) -> None:
 @pytest.mark.parametrize("planted", ["rows = (row for row in found)", "islice((row for row in found), 3)"])
 def test_a_planted_generator_is_seen(planted: str) -> None:
     assert lazy_generators(f"any(row for row in found)\n{planted}") == [2]
+
+
+@pytest.mark.parametrize(
+    ("planted", "lines"),
+    [
+        ("self.timer = None\n    self.run()\n    if self.timer is None: ...", [4]),
+        ("self.timer = None\n    self.run()\n    self.timer = later()\n    self.timer.cancel()", []),
+        ("self.run()\n    self.timer = None\n    return self.timer", []),
+    ],
+)
+def test_a_planted_second_look_is_seen(planted: str, lines: list[int]) -> None:
+    assert looked_at_again(f"def look(self):\n    {planted}") == lines
 
 
 def foreign_imports(text: str) -> set[str]:

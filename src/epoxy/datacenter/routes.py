@@ -258,8 +258,7 @@ class Routes:
             self._refuse(request, f"{MAX_WAITING} requests wait for an owner of their keys already")
         else:
             self._waiting.append(request)
-            if self._timer is None:
-                self._timer = self._clock.call_later(LOOK_MS, self._look)
+            self._look_soon()
 
     def _look(self) -> None:
         """Each request is routed anew, and waits again if nothing has changed for it."""
@@ -273,8 +272,12 @@ class Routes:
         finally:
             # An exception in one callback must not stop the others.
             self._waiting.extend(waiting)
-            if self._waiting and self._timer is None:
-                self._timer = self._clock.call_later(LOOK_MS, self._look)
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        """A function of its own: a request may have set the timer, which mypyc does not see within `_look`."""
+        if self._waiting and self._timer is None:
+            self._timer = self._clock.call_later(LOOK_MS, self._look)
 
     # What other nodes ask.
 

@@ -44,7 +44,7 @@ def handed_over(mark: bytes) -> OrderedValue:
     found = HANDED_OVER.fullmatch(mark)
     if found is None:
         return NO_ROW
-    version, ttl_ms, since = (int(found[group]) for group in (1, 2, 3))
+    version, ttl_ms, since = [int(found[group]) for group in (1, 2, 3)]
     session = bytes.fromhex(found[4].decode())
     value = found[6] if found[5] == b"1" else None
     expiry = Expiry(ttl_ms=ttl_ms, since=since, session=session) if ttl_ms or session else None
