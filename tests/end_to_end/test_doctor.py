@@ -140,6 +140,7 @@ def test_real_troubles_are_found(troubled: Cluster, office: Office) -> None:
     third.pause()
     first.wait_until(lambda status: status.tolerated_failures < 0, "alone")
     found = doctor(1, "--url", f"{first.url},{there}")
-    assert words(found, "node-silent") == f"dc-3 at {third.url} does not answer: no connection in time"
+    # dc-2 may not have noticed yet, and then it says so.
+    assert words(found, "node-silent").startswith(f"dc-3 at {third.url} does not answer: no connection in time")
     assert "dc-1 (1) reaches no quorum: 1 datacenter too few" in words(found, "no-quorum")
     assert not {"available", "clock-skew", "slow-disk"} & set(found), "what it does not say is not known"

@@ -25,7 +25,7 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
-from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, KeyState
+from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, Expiry, KeyState
 from epoxy.model.writes import Consistency, ExpectedValueDoesNotMatch, ReadResult, Source, Write
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
@@ -143,6 +143,16 @@ def test_news_of_a_deletion_are_urgent() -> None:
     read."""
     node = Node()
     node.handle(commit(prop(None, by=B, mutable=True)))
+    assert len(node.disk.flushes) == 1
+
+
+def test_news_of_what_replaces_a_value_that_ends_are_urgent() -> None:
+    """If it is over here it is hidden, and shown again until the news are durable."""
+    node = Node()
+    node.handle(commit(replace(prop(b"a", by=B, mutable=True), expiry=Expiry(ttl_ms=1000, since=1))))
+    node.disk.delays.popleft()()
+    node.disk.sync()
+    node.handle(commit(prop(b"b", 2, by=B, nonce=2, mutable=True)))
     assert len(node.disk.flushes) == 1
 
 

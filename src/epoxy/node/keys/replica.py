@@ -190,7 +190,7 @@ class Replica:
         before = self._state(key)
         after, reply = acceptor.step(before, request, self.config)
         if after is not before:
-            self._move(key, before, after, urgent=urgent)
+            self._move(key, before, after, urgent=urgent or ends(before.committed))
         else:
             self._states.put(key, after)
             if isinstance(reply, HigherBallot):
@@ -461,6 +461,11 @@ def is_news(request: Incoming) -> bool:
     if isinstance(request, PlainRequest):
         return not request.is_accept  # a value of a client's key
     return isinstance(request, Commit) and request.key < FIRST_SYSTEM_KEY and not request.proposal.is_tombstone
+
+
+def ends(committed: Proposal | None) -> bool:
+    """A value that is hidden as over is shown again until what overwrote it is durable: not for longer than a sync."""
+    return committed is not None and committed.expiry is not None
 
 
 def none_queued(_key: bytes) -> tuple[int, int]:
