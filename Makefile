@@ -15,6 +15,8 @@ READY := $(VENV)/.ready
 SPEC_READY := $(SPEC_VENV)/.ready
 FAST_VENV := .venv-fast
 FAST_READY := $(FAST_VENV)/.ready
+FAST_PYTHON := .venv-fast-python
+INTO_FAST := $(BIN)/python -m pip --python $(FAST_VENV)/bin/python install --quiet --disable-pip-version-check
 SUITE_VENV := .venv-redis-py
 SUITE_READY := $(SUITE_VENV)/.ready
 BENCH_VENV := .venv-bench
@@ -53,12 +55,12 @@ $(READY): requirements/dev.txt requirements/redis.txt requirements/client.in req
 .PHONY: fast
 fast: $(FAST_READY) ## make .venv-fast: the package as it is run in earnest, its hot modules compiled (wants a C compiler)
 
-$(FAST_READY): setup.py pyproject.toml requirements/run.txt $(shell find src -name '*.py' -o -name '*.c') | $(READY)
+$(FAST_READY): setup.py pyproject.toml requirements/run.txt tools/interpreter.py $(shell find src -name '*.py' -o -name '*.c') | $(READY)
 	rm -rf $(FAST_READY) build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
-	$(PYTHON) -m venv --clear $(FAST_VENV)
-	$(FAST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
-	$(FAST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel/epoxydb-*.whl
+	python=$$($(BIN)/python -m tools.interpreter $(FAST_PYTHON)); $$python -m venv --without-pip --clear $(FAST_VENV)
+	$(INTO_FAST) --require-hashes -r requirements/run.txt
+	$(INTO_FAST) --no-deps --force-reinstall build/wheel/epoxydb-*.whl
 	$(FAST_VENV)/bin/epoxy --version
 	@touch $(FAST_READY)
 
@@ -358,5 +360,5 @@ lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 
 .PHONY: clean
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(SUITE_VENV) $(BENCH_VENV) .venv-previous build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(FAST_PYTHON) $(SUITE_VENV) $(BENCH_VENV) .venv-previous build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
 	find src tests tools benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

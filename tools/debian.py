@@ -18,21 +18,40 @@ class NoPackage(Exception):
 def take_out(package: str, inside: Path, to: Path, suite: str = "") -> None:
     """Copy the file `inside` of a package to `to`. `suite`: of another one than the machine's own, from the mirror that
     the machine uses."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise NoPackage("no apt-get here")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        options = suite_options(suite, folder) if suite else []
-        # A machine that was just made has no list of packages yet, and another suite's is never there.
-        fetched = not suite and download(package, options, folder)
-        if not fetched and not (apt([*options, "update"], folder) and download(package, options, folder)):
-            raise NoPackage(f"apt-get has no package {package} for us")
-        (archive,) = folder.glob("*.deb")
-        subprocess.run(["dpkg-deb", "-x", archive, folder], check=True)
+        fetch(package, folder, folder, suite)
         # Renamed into place: half of it would be taken for one.
         draft = to.with_name(f"{to.name}.next")
         shutil.copy2(folder / inside, draft)
         draft.replace(to)
+
+
+def unpack(packages: Sequence[str], to: Path) -> None:
+    """All that is in these packages, below the folder `to`, which is there as a whole or not at all."""
+    draft = to.with_name(f"{to.name}.next")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        for package in packages:
+            with tempfile.TemporaryDirectory() as scratch:
+                fetch(package, Path(scratch), draft)
+        draft.replace(to)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def fetch(package: str, scratch: Path, to: Path, suite: str = "") -> None:
+    """Download a package into one folder, and unpack it into another."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise NoPackage("no apt-get here")
+    options = suite_options(suite, scratch) if suite else []
+    # A machine that was just made has no list of packages yet, and another suite's is never there.
+    fetched = not suite and download(package, options, scratch)
+    if not fetched and not (apt([*options, "update"], scratch) and download(package, options, scratch)):
+        raise NoPackage(f"apt-get has no package {package} for us")
+    (archive,) = scratch.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", archive, to], check=True)
 
 
 def suite_options(suite: str, folder: Path) -> list[str]:

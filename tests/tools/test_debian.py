@@ -33,9 +33,12 @@ def package_tools(bare: Path, mirrors: str = "http://mirror.example/debian/") ->
         "pathlib.Path('a.deb').touch() if 'download' in sys.argv else None",
     )
     program(bare / "apt-get", "\n".join(lines))
-    program(
-        bare / "dpkg-deb", "made = pathlib.Path(sys.argv[3], 'usr/it')\nmade.parent.mkdir()\nmade.write_text('this')"
+    unpack = (
+        "made = pathlib.Path(sys.argv[3], 'usr/it')",
+        "made.parent.mkdir(parents=True, exist_ok=True)",
+        "made.write_text('this')",
     )
+    program(bare / "dpkg-deb", "\n".join(unpack))
     return calls
 
 
@@ -44,6 +47,17 @@ def test_the_machines_own_suite_is_tried_without_new_lists(bare: Path, tmp_path:
     debian.take_out("some", Path("usr/it"), tmp_path / "it")
     assert (tmp_path / "it").read_text() == "this"
     assert calls.read_text() == "-qq download some\n"
+
+
+def test_packages_are_unpacked_into_one_folder_as_a_whole(bare: Path, tmp_path: Path) -> None:
+    calls = package_tools(bare)
+    debian.unpack(["some", "more"], tmp_path / "made" / "whole")
+    assert calls.read_text() == "-qq download some\n-qq download more\n"
+    assert (tmp_path / "made" / "whole" / "usr" / "it").read_text() == "this"
+    program(bare / "apt-get", "sys.exit(1) if 'more' in sys.argv else pathlib.Path('a.deb').touch()")
+    with pytest.raises(debian.NoPackage, match="no package more"):
+        debian.unpack(["some", "more"], tmp_path / "half")
+    assert not list(tmp_path.glob("half*"))
 
 
 def test_another_suite_is_asked_for_at_the_machines_mirror_and_leaves_its_lists_alone(

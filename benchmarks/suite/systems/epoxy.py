@@ -17,6 +17,12 @@ from benchmarks.suite.wires import http1, resp
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.testing import Cluster, ClusterNode, configuration
 
+VERSION = """
+import platform, epoxy
+how = "compiled" if epoxy.__compiled__ else "interpreted"
+print(f"{epoxy.__version__} {how}, on Python {platform.python_version()} of {platform.python_build()[1]}")
+"""
+
 SETTLE_S = 3.0
 """For the end of a log to get into the tree: 16 MB at the most."""
 
@@ -87,8 +93,7 @@ class Epoxy(System):
 
     @property
     def version(self) -> str:
-        script = "import epoxy; print(epoxy.__version__, 'compiled' if epoxy.__compiled__ else 'interpreted')"
-        done = subprocess.run([self._python, "-c", script], capture_output=True, text=True, check=True)
+        done = subprocess.run([self._python, "-c", VERSION], capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     @property
