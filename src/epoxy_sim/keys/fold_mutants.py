@@ -104,6 +104,15 @@ def guess(pending: PendingWrite, version: int, committed: Proposal, path: Path) 
     return Committed(proposal=mine, mine=True, path=path)
 
 
+mutant(
+    KeyQueue,
+    "_await_answers",
+    "answer-not-awaited",
+    "a write that was taken back and is decided is unknown at once",
+    since=22_300,
+)(nothing)
+
+
 # F6: a refusal leaves no trace.
 
 

@@ -4,11 +4,12 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.codec.plain_requests import Incoming
-from epoxy.model.cluster import ClusterConfig, first_epoch
+from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, first_epoch
 from epoxy.model.errors import RottenRow, StoreError, StoreFailed
 from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
 from epoxy.model.messages import Reply, Request
@@ -103,6 +104,7 @@ class Machine:
         if self.life is None and not self.ended and (life := self.begin_life()) is not None:
             self.life = life
             self.judge.started(self.id, life.load)
+            self.run(life, life.tell_what_was_kept)
 
     def begin_life(self) -> "Life | None":
         """None: the store refuses to start, and the machine is down until it is started again."""
@@ -350,6 +352,16 @@ class Life:
 
     def truncate(self) -> None:
         """Throw the changelog away. There is none unless members change."""
+
+    def tell_what_was_kept(self) -> None:
+        """A crash may keep more than was durable, and the judge has not heard of that. It counts from the moment at
+        which it is durable: a value that ends, for example, is counted by this process from then on."""
+        if self.machine.rotten is not None:
+            return  # reading finds what is rotten, and that is for the plan to do
+        judge, view = self.machine.judge, self.store.newest()
+        kept = [key for key, _ in self.replica.keyspace.everything(view, b"", None) if key != CONFIG_KEY]
+        for key in kept:
+            self.store.when_durable(partial(judge.durable, self.machine.id, key, self.load(key)), urgent=False)
 
     def load(self, key: bytes) -> KeyState:
         return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))

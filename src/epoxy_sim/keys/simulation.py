@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome
+from epoxy.protocol.keys.folding import STILL_HANDED_OVER
 from epoxy.protocol.keys.proposer import OVERTAKEN
 from epoxy_sim import history
 from epoxy_sim.keys.client import Client, Recorder
@@ -20,6 +21,9 @@ from epoxy_sim.trace_format import say
 CALM_LIMIT_US = 300_000_000
 """After the faults every client must be done within this virtual time. A step ends when its client's patience does, and
 few steps take so long."""
+
+RARELY = 0.05
+"""Of the operations of a run. Writes of a home are handed on in turn, seldom more than one or two of a run twice."""
 
 LAST = "last-"
 """The names of the clients that begin after the faults begin with this."""
@@ -49,8 +53,9 @@ class KeysSimulation(Simulation[Plan]):
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must_finish(self.clients, "clients")
         if self.plan.is_fair:
+            excused = self._handed_on()
             for client in self.clients:
-                self._must_succeed(client, "nothing broke")
+                self._must_succeed(client, "nothing broke", excused)
         for plan in last_look(self.plan, self.settle()):
             client = self._client(f"{LAST}{plan.home}", plan)
             client.start()
@@ -108,8 +113,15 @@ class KeysSimulation(Simulation[Plan]):
         if not self.run_in_calm(lambda: all(client.done for client in clients)):
             raise Violation("liveness", f"{who} have no answer {CALM_LIMIT_US // 1_000_000} s after the last fault")
 
-    def _must_succeed(self, client: Client, calm: str) -> None:
-        failed = [outcome for outcome in client.outcomes if not may_be_answered_in_calm(outcome)]
+    def _handed_on(self) -> Outcome | None:
+        """Without any fault rivals may keep an owner from a decision for as long as a home waits for it. The home takes
+        its writes back, and hands those that go on losing to another owner. What one of two owners refuses cannot be
+        told (F6): that is excused where it is rare."""
+        told = [outcome for client in self.clients for outcome in client.outcomes]
+        return STILL_HANDED_OVER if told.count(STILL_HANDED_OVER) <= RARELY * len(told) else None
+
+    def _must_succeed(self, client: Client, calm: str, excused: Outcome | None = None) -> None:
+        failed = [each for each in client.outcomes if not may_be_answered_in_calm(each) and each != excused]
         if client.unanswered or failed:
             told = say(failed[0]) if failed else "nothing"
             raise Violation("liveness", f"{calm}, and yet {client.name} was told {told}")

@@ -18,6 +18,7 @@ from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotP
 from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.keys import changelog_gc
+from epoxy.node.keys.changelog_gc import ChangelogGc
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
 from epoxy.node.members.key_sync import KeySync
@@ -38,6 +39,7 @@ from epoxy.store.row_kinds import REMEDIES, Remedy, Row, RowKind
 from epoxy_sim.disk import rot
 from epoxy_sim.disk.rot import CheckedTransaction
 from epoxy_sim.keys import plain_mutants
+from epoxy_sim.keys.generate import HOT
 from epoxy_sim.keys.mutants import AMBIGUOUS, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, constant, never, nothing
 
@@ -158,6 +160,16 @@ mutant(member_rows, "is_gone", "truncation-untold", "rows that are gone are pass
 mutant(retention, "wanted_by_learners", "learners-not-waited-for", "rows go although a newcomer has not read them")(
     constant(LAST_STAMP)
 )
+
+
+mutant(
+    ChangelogGc,
+    "_has_place",
+    "late-beginning-counts",
+    "a learner's place moves on when the beginning of its copy arrives again",
+    workload=HOT,
+    since=5_060,
+)(never)
 
 
 mutant(retention, "surplus", "changelog-unbounded", "rows of the changelog take any space")(constant(0))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.errors import StoreUnavailable
@@ -121,6 +122,47 @@ def test_a_newcomer_is_waited_for_from_its_first_page_on() -> None:
     bench.look()
     assert bench.rows() == 2, "it may not have got that page"
     bench.ask(ChangelogRead(reader=C, store=0, after=changes.cursor))
+    bench.look()
+    assert bench.rows() == 0
+
+
+def begin(bench: Bench) -> bytes:
+    page = bench.ask(SnapshotRead(reader=C, store=0, after=None, held=NOTHING))
+    assert isinstance(page, SnapshotPage)
+    return page.cursor
+
+
+def test_a_beginning_that_arrives_late_does_not_move_the_place_of_a_newcomer() -> None:
+    """It gave that request up and asked again (found by `epoxy sim hot`, seed 21269)."""
+    bench = Bench(LEARNING)
+    bench.commit(2)
+    place = begin(bench)
+    bench.commit(2)
+    assert begin(bench) > place, "the earlier request, which took its time"
+    bench.look()
+    assert bench.rows() == 2
+    assert isinstance(bench.ask(ChangelogRead(reader=C, store=0, after=place)), ChangelogPage)
+
+
+def test_a_newcomer_whose_place_is_gone_has_a_new_one_where_it_begins_again() -> None:
+    bench = Bench(LEARNING)
+    bench.look()
+    place = begin(bench)
+    bench.commit(3)
+    bench.gc.remove(last_of(bench.store.newest_stamp()), 10, UNLIMITED)
+    assert bench.ask(ChangelogRead(reader=C, store=0, after=place)) == CursorTruncated()
+    bench.commit(1)
+    begin(bench)
+    bench.commit(2)
+    bench.look()
+    assert bench.rows() == 2
+
+
+def test_a_member_that_compares_has_its_place_where_it_began_last() -> None:
+    bench = Bench(replace(LEARNING, replicas=(ReplicaInfo(id=A), ReplicaInfo(id=C))))
+    begin(bench)
+    bench.commit(3)
+    begin(bench)
     bench.look()
     assert bench.rows() == 0
 

@@ -290,6 +290,78 @@ def test_an_owner_that_stops_between_its_commit_and_its_answers_costs_three_hedg
     assert node.transport.sent == []
 
 
+def taken_back(node: Node) -> ProposalId:
+    """An addition that B took and was silent about: it waits here for the round under way."""
+    write(node, add(2))
+    request, sent = carry_of(node)
+    sent.answer(CarryOk(life=LIFE))
+    node.driver.owners.forget(KEY)
+    write(node, put(b"other"))
+    turn(node, GATHER_MS)
+    turn(node, node.driver.carry_ms)
+    assert node.driver.counts.taken_back == 1
+    return request.writes[0].proposal_id
+
+
+def decides(node: Node, mine: ProposalId) -> None:
+    """B folds it after all, and another write after it."""
+    node.handle_now(commit(Proposal(value=b"z", version=2, mutable=True, proposal_id=ProposalId(B, 9), folded=(mine,))))
+    node.disk.sync()
+
+
+def test_an_addition_that_was_taken_back_and_decided_by_the_owner_waits_for_its_answer() -> None:
+    """It waited in the queue when the decision came (found by `epoxy sim hot`, seed 22324)."""
+    node = with_owner()
+    mine = taken_back(node)
+    decides(node, mine)
+    turn(node)
+    assert node.outcomes == []
+    node.handle_now(answers(done(mine, 1, b"2")))
+    told = [each.proposal.value for each in node.outcomes if isinstance(each, Committed)]
+    assert told == [b"2"]
+
+
+def unanswered(proposal_id: ProposalId) -> CarryAnswer:
+    return CarryAnswer(
+        proposal_id=proposal_id,
+        result=CarryResult.UNKNOWN,
+        version=0,
+        value=None,
+        committed=None,
+        reason=UNANSWERED.reason,
+    )
+
+
+@pytest.mark.parametrize("is_spread", [True, False])
+def test_an_earlier_owner_that_met_a_write_in_the_decision_of_the_next_one_is_not_the_last_word(
+    is_spread: bool,
+) -> None:
+    """C had it first, and learns B's decision before B's answer is here (found by `epoxy sim hot`, seed 8504)."""
+    node = with_owner()
+    write(node, add(2))
+    request, _ = carry_of(node)
+    (entry,) = node.driver._queue_of(KEY)._carried.values()
+    entry.is_spread = is_spread
+    mine = request.writes[0].proposal_id
+    node.handle_now(answers(unanswered(mine), owner=C))
+    assert node.outcomes == ([] if is_spread else [UNANSWERED])
+    if is_spread:
+        node.handle_now(answers(done(mine, 1, b"2")))
+        assert [type(each) for each in node.outcomes] == [Committed]
+
+
+def test_if_the_next_owner_does_not_answer_either_its_client_is_told_so_in_the_end() -> None:
+    node = with_owner()
+    write(node, add(2))
+    request, _ = carry_of(node)
+    (entry,) = node.driver._queue_of(KEY)._carried.values()
+    entry.is_spread = True
+    node.handle_now(answers(unanswered(request.writes[0].proposal_id), owner=C))
+    for _ in range(4):
+        turn(node, node.driver.carry_ms)
+    assert node.outcomes == [UNANSWERED]
+
+
 def test_the_floor_of_a_carried_write_rises_with_decisions_without_a_gap() -> None:
     node = with_owner()
     write(node, put(b"1"))

@@ -1,8 +1,10 @@
 """Plans with many clients on few keys: what they are made of, and that writes are folded and carried in them."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from msgspec.structs import replace
 
 from epoxy.model.messages import Carry
@@ -12,12 +14,14 @@ from epoxy.node.keys.driver import LEAST_CARRY_MS, Driver
 from epoxy.node.keys.owners import Owners
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.keys.carrying import packed
+from epoxy.protocol.keys.folding import STILL_HANDED_OVER, UNANSWERED
 from epoxy.protocol.keys.operations import PendingWrite
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Weather
 from epoxy_sim.keys.plans.hot import APART, HOT_ASKS, SIZES, hot
 from epoxy_sim.keys.simulation import run
 from epoxy_sim.members.campaign import Setup
 from epoxy_sim.patching import Patch, applied, nothing
+from epoxy_sim.simulation import Failure
 from tests.sim.keys.bench import KEY, Town, plan_of, step
 
 PLANS = [hot(seed, None, None) for seed in range(120)]
@@ -94,6 +98,33 @@ def test_in_a_fair_plan_no_client_may_fail() -> None:
     assert (fair.rule, "nothing broke, and yet c1 was told" in fair.detail) == ("liveness", True)
     assert unfair is not None
     assert "calm, and yet last-1 was told" in unfair.detail
+
+
+def answered_instead(outcome: Outcome, *, every: int) -> Failure | None:
+    """A fair run of sixty writes in which one of so many is told this."""
+    count = itertools.count(1)
+    write = Driver.write
+
+    def answer(driver: Driver, each: Write, answered: Callable[[Outcome], None]) -> None:
+        write(driver, each, (lambda _: answered(outcome)) if next(count) % every == 0 else answered)
+
+    clients = (ClientPlan(home=1, steps=(step(Ask.PUT),) * 60),)
+    with applied((Patch(Driver, "write", answer),)):
+        return run(replace(FAIR, clients=clients)).failure
+
+
+def test_of_what_was_handed_on_little_may_be_unknown_and_of_an_answer_that_is_on_its_way_nothing() -> None:
+    assert answered_instead(STILL_HANDED_OVER, every=50) is None
+    for failure in (answered_instead(STILL_HANDED_OVER, every=10), answered_instead(UNANSWERED, every=50)):
+        assert failure is not None
+        assert failure.rule == "liveness"
+
+
+@pytest.mark.parametrize("seed", [1272, 4220, 5868, 8504, 22324])
+def test_an_answer_that_is_on_its_way_is_waited_for(seed: int) -> None:
+    """These were told "it took effect, but what it answered is not known" while an owner's answer was on its way, or
+    (1272) that another owner may still fold what one had refused."""
+    assert run(hot(seed, None, None)).failure is None
 
 
 # A silent owner

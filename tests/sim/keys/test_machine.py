@@ -337,6 +337,18 @@ def test_the_judge_hears_of_every_step_and_of_what_is_durable() -> None:
     assert durable == [Ballot(2, A), Ballot(3, A)]
 
 
+@pytest.mark.parametrize("keep", [0.0, 1.0])
+def test_the_judge_hears_of_what_a_crash_kept_although_it_was_not_durable(keep: float) -> None:
+    """As soon as the next process has it on the disk."""
+    town = Town()
+    town.handle(A, commit(b"one"))
+    town.machine(A).crash(keep)
+    town.machine(A).start()
+    assert town.judge.decided(KEY) is None
+    town.pass_ms(5)
+    assert town.judge.decided(KEY) == (proposal(b"one") if keep else None)
+
+
 def test_a_conflict_is_an_alarm_and_an_alarm_is_a_violation() -> None:
     town = Town()
     replies = town.handle(A, commit(b"one"))

@@ -20,6 +20,11 @@ def test_some_seeds_hold() -> None:
     assert summary.tally.folds["folds"] > 0
 
 
+def test_a_session_that_a_crash_kept_may_end_by_the_count_of_the_next_process() -> None:
+    """It was written and not durable when the disk was full, and the judge heard of it when it ended."""
+    assert run(generate(21285)).failure is None
+
+
 @pytest.mark.parametrize("seed", [0, 1, 6])
 def test_a_run_is_a_function_of_its_plan(seed: int) -> None:
     first, second = (run(generate(seed), tracing=True) for _ in range(2))

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.protocol.effects import Timing
+from epoxy_sim.keys.generate import HOT
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 from epoxy_sim.keys.shrink import with_replicas
 from epoxy_sim.members.campaign import Setup
@@ -27,6 +28,13 @@ def test_runs_hold() -> None:
         assert set(report.verdicts) <= {"Linearizable"}
         faults.update(report.faults)
     assert {"crash", "crash-on-answer", "partition", "truncate-changelog", "lost", "duplicated"} <= faults.keys()
+
+
+def test_a_late_request_takes_no_rows_from_a_learner() -> None:
+    """The beginning of its copy, which it had given up, reached the source between two pages of the next one."""
+    setup = Setup(workload=HOT)
+    report = setup.run(setup.plan(21269))
+    assert report.failure is None, report.failure
 
 
 def test_rotten_rows_are_repaired_or_end_the_machine() -> None:

@@ -14,8 +14,16 @@ from epoxy.model.errors import StoreUnavailable
 from epoxy.model.members import NO_STAMP, ChangelogRead, MemberReply, SnapshotPage, SnapshotRead
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store, Timer
-from epoxy.protocol.members.retention import Reader, RetentionCeiling, RetentionFloor, ceiling, last_of, removable
-from epoxy.store.member_rows import ChangelogSize, MemberSpace
+from epoxy.protocol.members.retention import (
+    Reader,
+    RetentionCeiling,
+    RetentionFloor,
+    ceiling,
+    last_of,
+    learners,
+    removable,
+)
+from epoxy.store.member_rows import ChangelogSize, MemberSpace, is_gone
 
 FLOOR = RetentionFloor(commits=1_000_000, age_ms=600_000.0)
 """A stream of changes whose reader is gone for ten minutes goes on where it was, and so does one that is gone for days
@@ -90,10 +98,19 @@ class ChangelogGc:
         cursor = known.cursor if known is not None else None
         if isinstance(request, ChangelogRead):
             cursor = request.after
-        elif request.after is None and isinstance(reply, SnapshotPage):
+        elif request.after is None and isinstance(reply, SnapshotPage) and not self._has_place(request.reader):
             cursor = reply.cursor
         if cursor is not None:
             self.readers[request.reader] = Reader(cursor=cursor, asked_ms=self._clock.now_ms())
+
+    def _has_place(self, reader: int) -> bool:
+        """Whether a learner can go on from where it was. Then the beginning of a snapshot does not move its place: it
+        may be an earlier request of its, which it has given up and which arrives late, and it reads on below. Others
+        begin a snapshot whenever they compare."""
+        known = self.readers.get(reader)
+        if known is None or reader not in learners(self._replica.config):
+            return False
+        return not is_gone(known.cursor, self._replica.keyspace.truncated(self._store.newest()))
 
     def remove(self, through: bytes, rows: int, room: int) -> int:
         """The oldest rows up to this stamp, at most so many, and until `room` bytes are gone; returns these. None

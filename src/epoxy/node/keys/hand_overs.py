@@ -156,11 +156,15 @@ class HandOvers:
 
     def _is_done(self, entry: QueuedWrite, answer: CarryAnswer) -> bool:
         """What the owner turned away is proposed here. What it refused may be told only if no other replica may still
-        fold the write (F6)."""
+        fold the write (F6). One of several owners may only have met the write in the decision of another, whose answer
+        is on its way."""
         pending = entry.pending
         outcome = outcome_of(pending, answer)
         if entry.found is not None and not isinstance(outcome, Committed):
             outcome = entry.found  # It was decided, so whatever the owner refused came after that.
+        if outcome == UNANSWERED and entry.is_spread:
+            entry.found = UNANSWERED
+            return False
         if isinstance(outcome, Refused):
             entry.is_spread = True
             self._take_back([entry])
@@ -187,11 +191,16 @@ class HandOvers:
                 else:
                     pending.outcome, entry.found = None, UNANSWERED
                     awaited.append(entry)
-        if not awaited:
-            return entries
-        hand_over = HandOver(0, awaited)
-        for entry in awaited:
+        self.await_answers(awaited)
+        return [entry for entry in entries if entry not in awaited] if awaited else entries
+
+    def await_answers(self, entries: list[QueuedWrite]) -> None:
+        """Writes that were taken back, and about which an owner knows what is not known here. Its answer is waited for
+        as if they were still with it (F4b)."""
+        if not entries:
+            return
+        hand_over = HandOver(0, entries)
+        for entry in entries:
             entry.hand_over = hand_over
             self.carried[entry.pending.proposal_id] = entry
         self._driver.clock.call_later(self._driver.carry_ms, partial(self._overdue, hand_over, AWAITED_TIMES))
-        return [entry for entry in entries if entry not in awaited]

@@ -17,7 +17,7 @@ from epoxy.node.keys.queued_write import QueuedWrite
 from epoxy.node.keys.single_write import SingleWrite
 from epoxy.node.keys.uncontended import Uncontended
 from epoxy.protocol.keys.carrying import answer_to
-from epoxy.protocol.keys.folding import ABSENT, answer_found, room, version_in
+from epoxy.protocol.keys.folding import ABSENT, UNANSWERED, answer_found, room, version_in
 from epoxy.protocol.keys.operations import NOT_EXPOSED
 from epoxy.protocol.keys.proposer import FoldIntent
 
@@ -317,6 +317,7 @@ class KeyQueue:
             self._round.learned(after)
         if self._hand_overs is not None and self._hand_overs.carried:
             self._hand_overs.heard_of(decided.home)
+        unanswered = list[QueuedWrite]()
         for entry in chain(self._waiting, self._carried.values()):
             pending = entry.pending
             if not NOT_EXPOSED < pending.floor < decided.version or entry.found is not None:
@@ -324,5 +325,17 @@ class KeyQueue:
             version = version_in(decided, pending.proposal_id)
             if version != ABSENT:
                 entry.found = answer_found(pending, version, decided, Path.SLOW)
+                if entry.found == UNANSWERED and entry.pending.handed_over:
+                    unanswered.append(entry)
             elif pending.floor >= decided.base:
                 pending.floor = decided.version
+        if unanswered and self._hand_overs is not None:
+            self._await_answers(self._hand_overs, unanswered)
+
+    def _await_answers(self, hand_overs: HandOvers, entries: list[QueuedWrite]) -> None:
+        """Of these, found in a decision, those that wait here because they were taken back from an owner: it decided
+        them, and its answer is on its way."""
+        taken_back = [entry for entry in entries if entry.hand_over is None and not entry.home]
+        for entry in taken_back:
+            self._waiting.remove(entry)
+        hand_overs.await_answers(taken_back)
