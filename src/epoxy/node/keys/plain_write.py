@@ -61,11 +61,9 @@ class PlainWrites:
 
 def is_plain(write: Write) -> bool:
     """Whether it has a value, and nothing else to look at: no condition, no expiry, no mark. A write with steps, or one
-    that adds or touches, has no value of its own."""
+    that adds or touches, has no value of its own; there is no expiry to keep where a plain write builds on."""
     value = write.value
-    if value is None or write.if_version is not None or write.if_absent:
-        return False
-    if write.ttl_ms or write.session or write.keep_expiry:
+    if value is None or write.if_version is not None or write.if_absent or write.ttl_ms or write.session:
         return False
     return write.key[0] != SYSTEM_KEYS and (write.mutable or not value.startswith(OWNED))
 
