@@ -102,7 +102,7 @@ class PlainRequests:
         for watcher in (*replica.watchers, *replica.commit_watchers):
             watcher(request.key, as_state(before), as_state(after))
         for watcher, short in replica.short_watchers:
-            if not short(request):
+            if short is not None and not short(request):
                 watcher(request.key, as_state(before), as_state(after))
 
 

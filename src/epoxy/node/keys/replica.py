@@ -86,8 +86,8 @@ class Replica:
         """Called for every change."""
         self.commit_watchers: list[Watcher] = []
         """Called for new versions."""
-        self.short_watchers: list[tuple[Watcher, ShortWatcher]] = []
-        """The same, each with its short form."""
+        self.short_watchers: list[tuple[Watcher, ShortWatcher | None]] = []
+        """The same, each with its short form. None: values of clients' keys are nothing to it."""
         self.config_watchers: list[Watcher] = []
         """Called for new configurations."""
         self.ordered: Callable[[InTerm], Reply] = not_ordered_here
