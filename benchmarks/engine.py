@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from epoxy.codec import wire
+from epoxy.codec.plain_requests import read_peer_request
 from epoxy.model.ballot import fast_ballot
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Accept, Reply, Request
@@ -45,17 +46,23 @@ class Cluster:
         config = first_epoch(tuple(range(1, n + 1)))
         self.replicas = {i: Replica(i, MemoryStore(), config, self._alarm) for i in config.active}
         self.drivers = {i: Driver(self.replicas[i], self, self, self, Timing(), self._alarm) for i in config.active}
+        for driver in self.drivers.values():
+            driver.encode_writes(self.send_encoded, lambda: True)
         self._dice = Random(1)
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
-        encoded = [wire.encode_request(request) for request in requests]
+        self.send_encoded(to, wire.encode_requests(requests), len(requests), answered)
+
+    def send_encoded(self, to: int, requests: bytes, count: int, answered: Callable[[Reply], None] | None) -> None:
+        """A frame for each. Of a link, one has many."""
+        frame = wire.join_peer_request(0, to, count, [requests])
 
         def answer(reply: Reply) -> None:
             reply_bytes = wire.encode_reply(reply)
             if answered is not None:
                 self.mail.append(lambda: answered(wire.decode_reply(reply_bytes)))
 
-        self.mail.append(lambda: self.replicas[to].handle([wire.decode_request(part) for part in encoded], answer))
+        self.mail.append(lambda: self.replicas[to].handle(read_peer_request(frame)[2], answer))
 
     def settle(self) -> None:
         while self.mail:

@@ -148,6 +148,10 @@ class Transport(Protocol):
         is silent or a `Failed` reply; without `answered` replies are dropped."""
 
 
+SendEncoded = Callable[[int, bytes, int, Callable[[Reply], None] | None], None]
+"""As `Transport.send`, of so many encoded requests."""
+
+
 class MemberTransport(Protocol):
     def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """Deliver one request of a change of members, and pass on the reply, at most once. A loss is silent or a

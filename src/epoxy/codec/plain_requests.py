@@ -11,13 +11,13 @@ a frame is refused before anything in it is handled.
 from typing import Final
 
 from epoxy.codec import epoxy_v4 as v4
-from epoxy.codec.bare import decode_length, decode_uint
+from epoxy.codec.bare import BYTES, decode_length, decode_uint, length_bytes, uint
 from epoxy.codec.wire import HEADER, MAX_BATCH, MAX_ENCODED_BYTES, too_long, wrong_end, wrong_version
 from epoxy.model.ballot import FAST_COUNTER
 from epoxy.model.errors import Truncated
 from epoxy.model.marks import OWNED
 from epoxy.model.messages import Request
-from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
+from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 
 ACCEPT: Final = 1
 COMMIT: Final = 2
@@ -65,10 +65,23 @@ class PlainRequest:
     def proposal(self) -> bytes:
         return self._frame[self._proposal_at : self.end]
 
+    @property
+    def encoded(self) -> bytes:
+        return self._frame[self.begin : self.end]
+
     def vote(self) -> bytes:
         """The stored record of the vote that an Accept asks for."""
-        frame, ballot_at, proposal_at = self._frame, self._ballot_at, self._proposal_at
-        return HEADER + frame[proposal_at : self.end] + frame[ballot_at:proposal_at] + frame[self._epoch_at : ballot_at]
+        return self.vote_at(self._frame[self._ballot_at : self._proposal_at])
+
+    def vote_at(self, ballot: bytes) -> bytes:
+        """The stored record of a vote for its proposal at this ballot."""
+        frame, ballot_at = self._frame, self._ballot_at
+        return HEADER + frame[self._proposal_at : self.end] + ballot + frame[self._epoch_at : ballot_at]
+
+    def accept_at(self, ballot: bytes) -> bytes:
+        """The Accept for its proposal at this ballot."""
+        frame = self._frame
+        return BYTES[ACCEPT] + frame[self.begin + 1 : self._ballot_at] + ballot + frame[self._proposal_at : self.end]
 
     def changelog_entry(self) -> bytes:
         """The stored record of what a Commit decides."""
@@ -158,6 +171,26 @@ def plain_request(frame: bytes, begin: int) -> PlainRequest | None:
     return plain
 
 
+def plain_commit(key: bytes, epoch: int, proposal: Proposal) -> PlainRequest:
+    """The Commit of a proposal that is plain, with the Accept and the rows that lead to it."""
+    value, proposal_id = proposal.value, proposal.proposal_id
+    assert value is not None, proposal
+    head = BYTES[COMMIT] + length_bytes(len(key), 1, MAX_KEY_BYTES) + key
+    begin = head + uint(epoch)
+    places = (len(head), len(begin), len(begin))
+    home, mutable, version = proposal_id.replica_id, proposal.mutable, proposal.version
+    size, nonce = length_bytes(len(value), 0, MAX_VALUE_BYTES), proposal_id.nonce.to_bytes(NONCE_BYTES, "little")
+    frame = b"".join((begin, BYTES[1], size, value, uint(version), BYTES[mutable], uint(home), nonce, ONE_WRITE))
+    plain = PlainRequest(frame, 0, key, epoch, places)
+    plain.version, plain.mutable, plain.home, plain.end = version, mutable, home, len(frame)
+    return plain
+
+
+def ballot_of(home: int) -> bytes:
+    """Of the fast round, as it is encoded."""
+    return BYTES[FAST_COUNTER] + uint(home)
+
+
 def version_to_overwrite(record: bytes) -> int:
     """That of a committed record which a plain request may build on; 0: it may not. It is mutable and has no expiry."""
     if not record.startswith(HEADER):
@@ -169,6 +202,11 @@ def version_to_overwrite(record: bytes) -> int:
     position = after_ids(record, decode_uint(record, position + 1)[1] + NONCE_BYTES)
     _, position = decode_uint(record, position)
     return 0 if record[position] else version
+
+
+def committed_in(record: bytes) -> Proposal:
+    """What a committed record of this format holds, without its lineage."""
+    return v4.decode_proposal(record, len(HEADER))[0]
 
 
 def record_after(record: bytes, proposal: bytes) -> bytes:

@@ -172,7 +172,10 @@ class Process(NodeProcess):
     def _make_node(self, member_rpc: MemberRpcClient) -> Node:
         settings, clock = self.settings, CoarseClock(self._clock)
         if self._shared is None:
-            return Node(settings, self._store, self._peers, clock, self._dice, self._alarm, member_rpc)
+            node = Node(settings, self._store, self._peers, clock, self._dice, self._alarm, member_rpc)
+            gate = node.gate
+            node.driver.encode_writes(self._peers.send_encoded, lambda: gate is None or gate.may_vote)
+            return node
         return self._shared.gateway_node(settings, self._peers, clock, self._dice, self._alarm, member_rpc)
 
     def _store_routes(self) -> list[Route]:

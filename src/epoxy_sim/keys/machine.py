@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
+from epoxy.codec import wire
 from epoxy.codec.plain_requests import Incoming
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, first_epoch
 from epoxy.model.errors import RottenRow, StoreError, StoreFailed
@@ -262,6 +263,8 @@ class Life:
         self.call_later(0 if machine.lives > 1 else GREET_MS, self._greet)
         self.transport = GatedTransport(self.gate, self)
         self.driver = Driver(self.replica, self.transport, self, self, machine.timing, alarm)
+        if machine.plan.encoded:
+            self.driver.encode_writes(self.send_encoded, lambda: self.gate.may_vote)
 
     def _open(self, machine: Machine) -> SimStore | RottingStore:
         store = machine.disk.open(self)
@@ -383,6 +386,10 @@ class Life:
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         self.machine.network.request(self, to, requests, answered)
+
+    def send_encoded(self, to: int, requests: bytes, count: int, answered: Callable[[Reply], None] | None) -> None:
+        frame = wire.decode_peer_request(wire.join_peer_request(self.machine.id, to, count, [requests]))
+        self.send(to, frame.requests, answered)
 
     # Dice
 

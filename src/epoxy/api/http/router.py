@@ -5,7 +5,7 @@ such (its host, its path, its method, a parameter); the routes turn the node's o
 """
 
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -107,6 +107,8 @@ class Api:
         self._access = node.access
         self._authorization = Authorization(node)
         self._changes = Changes(node)
+        self._document = b""
+        """OpenAPI's, once it was asked for."""
         self.routes: list[Route] = [
             *KeyRoutes(node).table(),
             *SessionRoutes(node).table(),
@@ -223,11 +225,9 @@ class Api:
                 # Only reads wait for the database inside a handler: what writes has its answer when that is durable.
                 call.fail(503, "store_unavailable", f"{error}; try again", retry_after_ms=RETRY_AFTER_MS)
 
-    @cached_property
-    def _document(self) -> bytes:
-        return msgspec.json.encode(openapi.document(self.routes, is_open=self._access.is_open))
-
     def _openapi(self, call: ApiCall) -> None:
+        if not self._document:
+            self._document = msgspec.json.encode(openapi.document(self.routes, is_open=self._access.is_open))
         call.answer(200, self._document, content_type=response.JSON)
 
 

@@ -28,7 +28,7 @@ from epoxy.api.resp.limits import (
     UNREAD_BYTES,
 )
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
-from epoxy.api.resp.session_access import spelled
+from epoxy.api.resp.session_access import WRITE, spelled
 from epoxy.api.resp.session_identity import IdentifiedSession
 from epoxy.api.resp.turns import read_slices
 from epoxy.codec import resp
@@ -165,7 +165,8 @@ class RespConnection(IdentifiedSession, asyncio.Protocol):
     def promise(self) -> Answer:
         assert self._running is not None, "promises are made while a command runs"
         command, arguments = self._running
-        promised = Promise(command, arguments, self._writing if command.writes else self._reading, self._filled)
+        busy = self._writing if command.access is WRITE else self._reading
+        promised = Promise(command, arguments, busy, self._filled)
         self._slots.append(promised)
         self._held += promised.weight
         self._promised = promised

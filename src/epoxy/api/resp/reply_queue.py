@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from epoxy.api.resp.command import Arguments, CommandSpec
 from epoxy.api.resp.limits import READ_WEIGHT
+from epoxy.api.resp.session_access import WRITE
 
 Busy = dict[bytes, int]
 """How many commands under way name a key."""
@@ -27,12 +28,12 @@ class Promise(Slot):
         super().__init__(None)
         self.command = command
         self.weight = sum(map(len, arguments))
-        self._keys = command.keys(arguments) if command.first_key else []
+        self._keys = keys_of(command, arguments)
         self._busy = busy
         self._filled = filled
         for key in self._keys:
             busy[key] = busy.get(key, 0) + 1
-        if not command.writes:
+        if command.access is not WRITE:
             self.weight += len(self._keys) * READ_WEIGHT
 
     def fill(self, reply: bytes) -> None:
@@ -47,6 +48,14 @@ class Promise(Slot):
             else:
                 busy[key] -= 1
         self._filled(self, reply)
+
+
+def keys_of(command: CommandSpec, arguments: Arguments) -> Arguments:
+    """As `CommandSpec.keys`, which is interpreted: most commands have one key, behind their name."""
+    first = command.first_key
+    if first == 1 and command.last_key == 1:
+        return arguments[1:2]
+    return command.keys(arguments) if first else []
 
 
 Filled = Callable[[Promise, bytes], None]

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from epoxy.codec.plain_requests import PlainRequest
 from epoxy.model.access import ACCESS_KEY, AccessTable
 from epoxy.model.errors import CodecError, InvalidRequest, RottenRow
 from epoxy.model.records import KeyState, Proposal, Vote
@@ -86,7 +85,7 @@ class AccessControl:
         """Of this replica, for a version that was not decided when it was last looked at."""
         self._timer: Timer | None = None
         self._is_running = False
-        self._replica.short_watchers.append((self._committed, not_the_table))
+        self._replica.short_watchers.append((self._committed, None))
         self._load()
 
     def start(self) -> None:
@@ -246,8 +245,3 @@ class AccessControl:
         """By this node's clock."""
         if 0 < self._index.next_end_s <= self._unix_s():
             self._renew()
-
-
-def not_the_table(_request: PlainRequest) -> bool:
-    """A plain request is about a client's key."""
-    return True

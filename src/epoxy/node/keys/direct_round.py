@@ -35,6 +35,7 @@ class RoundPlan:
         self.timing = ctx.timing
         self.epoch = ctx.config.epoch
         self.votes = ctx.votes
+        self.is_joint = ctx.config.previous is not None
         self.others = ctx.others()
         self.listeners = tuple([replica for replica in ctx.config.replica_ids if replica != ctx.me])
         self.need = ctx.config.quorums.fast

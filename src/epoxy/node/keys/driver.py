@@ -26,6 +26,7 @@ from epoxy.node.keys.direct_round import RoundPlan
 from epoxy.node.keys.key_queue import KeyQueue
 from epoxy.node.keys.leases import Leases, end_of
 from epoxy.node.keys.owners import Owners
+from epoxy.node.keys.plain_write import PlainWrite, PlainWrites
 from epoxy.node.keys.queued_write import AT_ANY_TIME, QueuedWrite, Turn
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.recent_writers import RecentWriters
@@ -33,7 +34,7 @@ from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.single_write import SingleWrite
 from epoxy.node.keys.stale_keys import StaleKeys
 from epoxy.node.observer import Observer, Unobserved
-from epoxy.ports import Clock, Dice, OwnerRoutes, Transport
+from epoxy.ports import Clock, Dice, OwnerRoutes, SendEncoded, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
 from epoxy.protocol.keys.carrying import answer_to, in_messages, is_declined, place, unpacked, was_taken_by_none
@@ -91,6 +92,8 @@ class Driver:
         """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""
         self.sampled: Callable[[Write, Callable[[Outcome], None]], Callable[[Outcome], None]] | None = None
         """Takes each write and returns where its outcome goes instead, while commits are sampled."""
+        self.plain: PlainWrites | None = None
+        """None: no request leaves encoded, and all writes go by the rules alone."""
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
         self._reads: Counter[bytes] = Counter()
@@ -125,7 +128,12 @@ class Driver:
             self._end_first(key)
         is_first = key not in self._queues
         if is_first and not self.owners.concern(key):
-            single = self._queues[key] = SingleWrite(self, pending, plan, now_ms, answered, turn)
+            plain = self.plain
+            if plain is not None and plain.takes(write):
+                single: SingleWrite = PlainWrite(self, pending, plan, now_ms, answered, turn, plain)
+            else:
+                single = SingleWrite(self, pending, plan, now_ms, answered, turn)
+            self._queues[key] = single
             single.start()
             return
         queue, entry = self._queue_of(key), QueuedWrite(pending, now_ms, answered, turn)
@@ -133,6 +141,10 @@ class Driver:
             queue.first(entry)
         elif not queue.add(entry):
             answered(queue.refusal)
+
+    def encode_writes(self, send: SendEncoded, may_send: Callable[[], bool]) -> None:
+        """Plain writes are made of their bytes from now on, which leave through `send`."""
+        self.plain = PlainWrites(self, send, may_send)
 
     def pending(self, write: Write) -> PendingWrite:
         """With an id, and with what evaluates its steps."""
@@ -277,9 +289,12 @@ class Driver:
         self.stale_keys.committed(key)
 
     def _committed_plain(self, request: PlainRequest) -> bool:
-        """Nothing here waits for most keys that others write."""
+        """Nothing here waits for most keys that others write, nor for most decisions of a write that was alone."""
         key = request.key
-        if key in self._queues or key in self._sleepers or self.writers.knows(key) or self.leases.counts(key):
+        queue = self._queues.get(key)
+        if queue is not None and not (isinstance(queue, PlainWrite) and queue.is_decided):
+            return False
+        if key in self._sleepers or self.writers.knows(key) or self.leases.counts(key):
             return False
         if request.version > 1 and request.mutable:
             self.owners.won(key, request.home, self.clock.now_ms())

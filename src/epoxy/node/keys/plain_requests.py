@@ -1,5 +1,5 @@
-"""The quiet path of peers' requests, over their bytes: an Accept for an instance of which nothing is held, and the
-Commit of one that nothing was promised for.
+"""The quiet path of requests, over their bytes: an Accept for an instance of which nothing is held, and the Commit of
+one that nothing was promised for. Of peers; what a home does for its own writes is the same (`plain_write`).
 
 The rules of `protocol.keys.acceptor` say what happens, and this does the same without a record in between: the vote's
 row, the committed row and the changelog's are spliced from the request. All other requests are left to the rules, which
@@ -34,14 +34,27 @@ class PlainRequests:
 
     def handle(self, request: PlainRequest) -> Reply | None:
         """None: nothing was done, and the rules are to be asked."""
-        state = self._state(request.key)
+        state = self.state(request.key)
         if state is None or not is_next(request, state, self._replica.config.epoch):
             return None
         if not request.is_accept:
-            return self._commit(request, state)
-        return self._vote(request, state) if is_open(state) else None
+            self._commit(request, state, urgent=False)
+            return COMMIT_OK
+        if not is_open(state):
+            return None
+        self.vote(request.key, state, request.vote())
+        return ACCEPT_OK
 
-    def _state(self, key: bytes) -> PlainState | None:
+    def conclude(self, commit: PlainRequest) -> bool:
+        """What `local.conclude` does after a fast round of this replica's own. False: nothing was done, and the rules
+        are to be asked: there may be a promise, or another decision."""
+        state = self.state(commit.key)
+        if state is None or not is_next(commit, state, self._replica.config.epoch):
+            return False
+        self._commit(commit, state, urgent=True)
+        return True
+
+    def state(self, key: bytes) -> PlainState | None:
         """None: the key has a promise, or is final, or its value ends, or its row is in an earlier format or rotten."""
         known = self._states.entry(key)
         if isinstance(known, PlainState):
@@ -62,29 +75,26 @@ class PlainRequests:
         version = version_to_overwrite(record)
         return PlainState(record, vote or b"", version) if version else None
 
-    def _vote(self, request: PlainRequest, before: PlainState) -> Reply:
+    def vote(self, key: bytes, before: PlainState, vote: bytes) -> None:
         """Rule 4."""
-        key = request.key
-        after = PlainState(before.record, request.vote(), before.version)
-        self._store.put(self._rows.voted(key, after.vote), None)
+        after = PlainState(before.record, vote, before.version)
+        self._store.put(self._rows.voted(key, vote), None)
         self._states.put_plain(key, after)
         for watcher in self._replica.watchers:
             watcher(key, as_state(before), as_state(after))
-        return ACCEPT_OK
 
-    def _commit(self, request: PlainRequest, before: PlainState) -> Reply:
+    def _commit(self, request: PlainRequest, before: PlainState, *, urgent: bool) -> None:
         """Rule 6: whatever was voted for, that belonged to the instance which is now decided, and is dropped."""
         key, view = request.key, self._store.newest()
         after = PlainState(record_after(before.record, request.proposal), b"", request.version)
         logged = request.changelog_entry()
         rows, entry = self._rows.decided(view, key, after.record, logged, voted=before.vote != b"")
-        self._store.put(rows, entry, urgent=False)
+        self._store.put(rows, entry, urgent=urgent)
         if request.mutable:
             self._states.put_plain(key, after)
         else:
             self._states.drop(key)
         self._tell(request, before, after)
-        return COMMIT_OK
 
     def _tell(self, request: PlainRequest, before: PlainState, after: PlainState) -> None:
         """The watchers: states are decoded for those alone that want them."""
@@ -92,7 +102,7 @@ class PlainRequests:
         for watcher in (*replica.watchers, *replica.commit_watchers):
             watcher(request.key, as_state(before), as_state(after))
         for watcher, short in replica.short_watchers:
-            if not short(request):
+            if short is not None and not short(request):
                 watcher(request.key, as_state(before), as_state(after))
 
 

@@ -86,8 +86,8 @@ class Replica:
         """Called for every change."""
         self.commit_watchers: list[Watcher] = []
         """Called for new versions."""
-        self.short_watchers: list[tuple[Watcher, ShortWatcher]] = []
-        """The same, each with its short form."""
+        self.short_watchers: list[tuple[Watcher, ShortWatcher | None]] = []
+        """The same, each with its short form. None: values of clients' keys are nothing to it."""
         self.config_watchers: list[Watcher] = []
         """Called for new configurations."""
         self.ordered: Callable[[InTerm], Reply] = not_ordered_here
@@ -108,7 +108,7 @@ class Replica:
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me, shared=store.loads_ahead)
-        self._plain = PlainRequests(self, store, self._states)
+        self.plain = PlainRequests(self, store, self._states)
         self._alarm = alarm
         self.config = config
         self._begin(config)
@@ -166,7 +166,7 @@ class Replica:
         frame are not affected."""
         try:
             if isinstance(request, PlainRequest):
-                reply = self._plain.handle(request)
+                reply = self.plain.handle(request)
                 return reply if reply is not None else self._reply(request.decoded())
             return self._reply(request)
         except (RottenRow, StoreUnavailable) as error:
