@@ -91,7 +91,7 @@ def test_a_segment_grows_by_whole_allocations_and_says_so_before_the_frame_is_wr
     log.write(log.frame(1, {b"a": b"v"}))
     assert calls == ["write"], "as long as there is room"
     log.write(log.frame(2, {b"a": bytes(250)}))
-    assert calls[1:] == ["allocate", "sync", "write", "write"]
+    assert calls[1:] == ["allocate", "write", "sync", "write", "write"], "zeros, then the header, then the frame"
     log.close()
     assert segment_path(tmp_path, 1).stat().st_size == FRAMES_AT + 400
 

@@ -367,6 +367,9 @@ class EmbeddedStore(Transactor):
     def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         self._tree.apply(effects, reached)
         self._log.drop(reached.generation)
+        if effects:
+            # A store that filled a segment will fill the next.
+            self._log.prepare()
 
     def _checkpointed(self, _: None) -> None:
         if self._dead is not None:
