@@ -16,12 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from epoxy.model.errors import StoreFailed
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.buffer import scan
-from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.store.embedded.store import PAUSE_MS, EmbeddedStore
 from tests.store import native
 
 LOG_BYTES = 1 << 16
@@ -74,6 +75,7 @@ class Child:
             folder,
             post=loop.call_soon_threadsafe,
             schedule=loop.call_soon,
+            pause=partial(loop.call_later, PAUSE_MS / 1000),
             readers=loop,
             on_failure=give_up,
             log_bytes=LOG_BYTES,

@@ -73,6 +73,7 @@ class EmbeddedBench:
     def _open(self) -> None:
         self.ticks: deque[Callable[[], None]] = deque()
         self.delays: deque[Callable[[], None]] = deque()
+        self.pauses: deque[Callable[[], None]] = deque()
         threads: list[SteppedIoThread] = []
 
         def io_thread(name: str, post: Post) -> SteppedIoThread:
@@ -85,6 +86,7 @@ class EmbeddedBench:
             schedule=self.ticks.append,
             on_failure=self.failures.append,
             delay=self.delays.append,
+            pause=self.pauses.append,
             io_thread=io_thread,
             log_bytes=self._log_bytes,
         )
@@ -104,14 +106,22 @@ class EmbeddedBench:
             self.checkpointer.work()
         self.flush()
 
+    def rest(self) -> bool:
+        """The pause after a flush is over."""
+        if not self.pauses:
+            return False
+        self.pauses.popleft()()
+        return True
+
     def flush(self) -> None:
         """Let the log come to its end. A checkpoint stays where it is."""
-        while self.tick() or self.writer.work() or self.writer.report():
+        while self.tick() or self.writer.work() or self.writer.report() or self.rest():
             pass
 
     def settle(self) -> None:
         """Let everything come to its end, checkpoints too."""
-        while self.tick() or any(thread.work() or thread.report() for thread in (self.writer, self.checkpointer)):
+        threads = self.writer, self.checkpointer
+        while self.tick() or any(thread.work() or thread.report() for thread in threads) or self.rest():
             pass
 
     def reopen(self) -> None:

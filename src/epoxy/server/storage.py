@@ -13,7 +13,7 @@ from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import ProgressLog
 from epoxy.ports import Store
 from epoxy.store.embedded.datadir import DataDir
-from epoxy.store.embedded.store import DELAY_MS, EmbeddedStore
+from epoxy.store.embedded.store import DELAY_MS, PAUSE_MS, EmbeddedStore
 
 CLOSE_S = 10.0
 """For what the disk is doing when the store is closed: a flush, or a checkpoint of a generation, which take a second at
@@ -66,6 +66,7 @@ class EmbeddedStorage:
                 post=loop.call_soon_threadsafe,
                 schedule=loop.call_soon,
                 delay=partial(loop.call_later, DELAY_MS / 1000),
+                pause=partial(loop.call_later, PAUSE_MS / 1000),
                 readers=loop,
                 on_failure=on_failure,
                 on_rot=lambda key: self.on_rot(key),

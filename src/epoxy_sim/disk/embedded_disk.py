@@ -169,6 +169,7 @@ class EmbeddedDisk:
             post=user.soon,
             schedule=user.soon,
             delay=user.delay,
+            pause=user.delay,  # No rule depends on how long it is.
             on_failure=partial(tell, user),
             io_thread=io_thread,
             log_bytes=self._log_bytes,

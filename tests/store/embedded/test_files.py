@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epoxy.store.embedded.files import READ_AHEAD_BYTES, SYSTEM_FILES, sync_parents, write_whole
+from epoxy.store.embedded.files import READ_AHEAD_BYTES, SYSTEM_FILES, ZEROS_BYTES, sync_parents, write_whole
 
 
 def test_a_file_that_was_created_is_synced_by_every_write(tmp_path: Path) -> None:
@@ -18,6 +18,24 @@ def test_a_file_that_was_created_is_synced_by_every_write(tmp_path: Path) -> Non
     SYSTEM_FILES.close(file)
     assert SYSTEM_FILES.read_synced(tmp_path / "log") == b"\x00\x00new\x00\x00\x00"
     assert SYSTEM_FILES.size(tmp_path / "log") == 8
+
+
+def test_room_is_written_and_not_only_allocated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the sync of each frame would wait for the file's metadata, too."""
+    written: list[tuple[int, int]] = []
+    pwrite = os.pwrite
+
+    def spy(file: int, data: bytes, offset: int) -> int:
+        written.append((offset, len(data)))
+        return pwrite(file, data, offset)
+
+    file = SYSTEM_FILES.create(tmp_path / "log")
+    SYSTEM_FILES.write(file, b"kept", 0)
+    monkeypatch.setattr(os, "pwrite", spy)
+    SYSTEM_FILES.allocate(file, 4, ZEROS_BYTES + 100)
+    SYSTEM_FILES.close(file)
+    assert written == [(4, ZEROS_BYTES), (4 + ZEROS_BYTES, 100)]
+    assert SYSTEM_FILES.read(tmp_path / "log") == b"kept" + bytes(ZEROS_BYTES + 100)
 
 
 def test_a_folder_goes_with_its_files(tmp_path: Path) -> None:

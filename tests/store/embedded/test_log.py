@@ -30,6 +30,54 @@ def test_dropped_generations_are_gone(tmp_path: Path) -> None:
     log.close()
 
 
+def test_the_next_generation_begins_in_the_room_that_was_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
+    log.prepare()
+    log.prepare()
+    room = (tmp_path / "next").stat()
+    assert room.st_size == FRAMES_AT + 512
+
+    def allocates(*_: object) -> None:
+        raise AssertionError("there is room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemFiles, "allocate", allocates)
+        log.rotate()
+    assert segment_path(tmp_path, 2).stat().st_ino == room.st_ino
+    log.write(log.frame(1, {b"a": b"v"}))
+    log.rotate()
+    log.close()
+    assert recover(tmp_path, BEGUN)[0] == {b"a": b"v"}
+
+
+def test_room_that_was_prepared_is_left_by_a_crash_and_made_anew(tmp_path: Path) -> None:
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
+    log.prepare()
+    (tmp_path / "next").write_bytes(b"EPXF of another life")
+    log.close()
+    rows, reached = recover(tmp_path, BEGUN)
+    assert (rows, reached.generation) == ({}, 1)
+    WriteAheadLog(tmp_path, reached, 512).close()
+    data = segment_path(tmp_path, 2).read_bytes()
+    assert not any(data[FRAMES_AT:])
+
+
+def test_room_that_cannot_be_made_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemFiles, "allocate", full)
+        with pytest.raises(OSError, match="No space left"):
+            log.prepare()
+    log.rotate()
+    log.close()
+    assert segment_path(tmp_path, 2).stat().st_size == FRAMES_AT + 512
+
+
 def test_every_write_is_a_sync(tmp_path: Path) -> None:
     """The one thing about durability that no test here can break and see: it takes a power cut."""
     segment = Segment.create(tmp_path, 1, 1, 512)
@@ -91,7 +139,7 @@ def test_a_segment_grows_by_whole_allocations_and_says_so_before_the_frame_is_wr
     log.write(log.frame(1, {b"a": b"v"}))
     assert calls == ["write"], "as long as there is room"
     log.write(log.frame(2, {b"a": bytes(250)}))
-    assert calls[1:] == ["allocate", "sync", "write", "write"]
+    assert calls[1:] == ["allocate", "write", "sync", "write", "write"], "zeros, then the header, then the frame"
     log.close()
     assert segment_path(tmp_path, 1).stat().st_size == FRAMES_AT + 400
 

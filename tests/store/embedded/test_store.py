@@ -18,7 +18,7 @@ from epoxy.store.embedded.files import Files
 from epoxy.store.embedded.log import LogPosition, segments
 from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.scrub import ScrubPage
-from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
+from epoxy.store.embedded.store import LOG_BYTES, MANY_COMMITS, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.embedded.tree import Tree, TreeView
 from epoxy.store.mvcc import UndoRecord
 from tests.store.conformance import LAST, Bench, StoreConformance, put, rows
@@ -232,6 +232,114 @@ def test_a_delay_that_is_over_after_the_end_does_nothing() -> None:
     bench.store.close()
     bench.delays.popleft()()
     assert not bench.ticks
+
+
+def put_many(bench: EmbeddedBench, count: int) -> None:
+    for number in range(count):
+        put(bench.store, b"%03d" % number)
+
+
+def flushed_many(count: int = MANY_COMMITS) -> EmbeddedBench:
+    """The first flush has ended, and its pause has not."""
+    bench = EmbeddedBench()
+    put_many(bench, count)
+    bench.tick()
+    assert bench.writer.work()
+    assert bench.writer.report()
+    return bench
+
+
+def test_a_flush_of_many_commits_is_followed_by_a_pause() -> None:
+    bench, told = flushed_many(), list[bytes]()
+    assert (bench.store.pending, len(bench.pauses)) == (0, 1), "they are told at once"
+    for key in (b"a", b"b"):
+        put(bench.store, key)
+        bench.store.when_durable(lambda key=key: told.append(key))  # type: ignore[misc]
+        bench.tick()
+    assert (len(bench.writer.jobs), bench.store.pending) == (0, 2)
+    assert bench.rest()
+    assert len(bench.writer.jobs) == 1, "begun by the end of the pause"
+    assert bench.writer.work()
+    assert bench.writer.report()
+    assert told == [b"a", b"b"]
+    assert not bench.pauses, "they were few"
+    bench.store.close()
+    assert recover(bench.folder / "log", LogPosition())[1].frame == 2
+
+
+def test_a_flush_of_few_commits_is_followed_by_none() -> None:
+    bench = flushed_many(MANY_COMMITS - 1)
+    assert not bench.pauses
+    put(bench.store, b"a")
+    bench.tick()
+    assert len(bench.writer.jobs) == 1
+    bench.store.close()
+
+
+def test_a_pause_that_ends_before_the_flush_delays_nothing() -> None:
+    bench = EmbeddedBench()
+    put_many(bench, MANY_COMMITS)
+    bench.tick()
+    put(bench.store, b"a")
+    assert bench.rest()
+    assert len(bench.writer.jobs) == 1, "one flush at a time"
+    bench.writer.work()
+    bench.writer.report()
+    assert len(bench.writer.jobs) == 1, "the next began when the first had ended"
+    bench.store.close()
+
+
+def test_a_pause_after_which_nothing_is_wanted_ends_quietly() -> None:
+    bench = flushed_many()
+    assert bench.rest()
+    assert (len(bench.writer.jobs), len(bench.ticks), len(bench.pauses)) == (0, 0, 0)
+    put(bench.store, b"a")
+    bench.flush()
+    assert bench.store.pending == 0
+    bench.store.close()
+
+
+def test_a_pause_that_is_over_after_the_end_does_nothing() -> None:
+    bench = flushed_many()
+    put(bench.store, b"a")
+    bench.store.close()
+    assert bench.rest()
+    assert not bench.writer.jobs
+
+
+def test_a_generation_may_end_during_a_pause() -> None:
+    bench = EmbeddedBench(log_bytes=TINY)
+    bench.checkpointer.work()
+    bench.checkpointer.report()
+    put_many(bench, MANY_COMMITS)
+    bench.tick()
+    bench.writer.work()
+    bench.writer.report()
+    put(bench.store, b"a")
+    assert len(bench.writer.jobs) == 1, "the next generation begins"
+    bench.writer.work()
+    bench.writer.report()
+    assert not bench.writer.jobs, "the pause is not over"
+    bench.settle()
+    assert bench.store.pending == 0
+    bench.crash()
+    assert len(rows(bench.store.newest())) == MANY_COMMITS + 1
+    bench.store.close()
+
+
+def test_a_store_that_filled_a_segment_has_the_next_prepared() -> None:
+    bench = EmbeddedBench(log_bytes=TINY)
+    bench.settle()
+    draft = bench.folder / "log" / "next"
+    assert not draft.exists(), "an empty one did not"
+    put_many(bench, MANY_COMMITS)
+    bench.settle()
+    assert draft.stat().st_size == TINY + 512
+    put_many(bench, MANY_COMMITS)
+    bench.settle()
+    bench.crash()
+    assert len(rows(bench.store.newest())) == MANY_COMMITS
+    bench.store.close()
 
 
 def test_reads_start_no_flush() -> None:

@@ -35,6 +35,9 @@ TREE_DRAFT = "data.next"
 READ_AHEAD_BYTES = 8 << 20
 """Read into the page cache at a time."""
 
+ZEROS_BYTES = 1 << 20
+"""Written at a time where room is made: a sync of the log that comes meanwhile waits for that much at most."""
+
 
 class TreeCursor(Protocol):
     """As LMDB's. Reads do not raise at the end of the tree: they are False or empty."""
@@ -113,7 +116,7 @@ class Files(Protocol):
         """How much of it was written: a full disk writes a part, and fails at the next call."""
 
     def allocate(self, file: int, offset: int, size: int) -> None:
-        """Room that reads as zeros, or an error if the disk is full."""
+        """Room at the end of a file that reads as zeros, or an error if the disk is full."""
 
     def sync(self, file: int) -> None: ...
 
@@ -176,6 +179,10 @@ class SystemFiles:
 
     def allocate(self, file: int, offset: int, size: int) -> None:
         os.posix_fallocate(file, offset, size)
+        # Blocks that are allocated and were never written are converted by their first write, whose sync then waits for
+        # the file's metadata, too: a second write, and where there is a journal its commit.
+        for begin in range(offset, offset + size, ZEROS_BYTES):
+            write_all(self, file, bytes(min(ZEROS_BYTES, offset + size - begin)), begin)
 
     def sync(self, file: int) -> None:
         os.fsync(file)

@@ -38,6 +38,7 @@ SECTOR_BYTES = 512
 """Every disk writes so much atomically. Larger sectors only make cuts coarser."""
 
 LOG_SUFFIX = ".log"
+DRAFT = "next"
 SEGMENT_MAGIC, FRAME_MAGIC, END = b"EPOXYLOG", b"EPXF", b"\xa5"
 SEGMENT_HEADER = struct.Struct("<8sIIQQQ")
 FRAME_HEADER = struct.Struct("<4sIQI")
@@ -84,22 +85,26 @@ class Segment:
 
     @classmethod
     def create(
-        cls, folder: Path, generation: int, first_frame: int, allocate_bytes: int, files: Files = SYSTEM_FILES
+        cls,
+        folder: Path,
+        generation: int,
+        first_frame: int,
+        allocate_bytes: int,
+        files: Files = SYSTEM_FILES,
+        room: int | None = None,
     ) -> "Segment":
+        """`room`: as `make_room` returned it."""
         header = Header(
             generation=generation,
             first_frame=first_frame,
             salt=secrets.randbits(32),
             allocated=FRAMES_AT + allocate_bytes,
         )
-        draft = folder / "next"
-        file = files.create(draft)
+        file = make_room(folder, allocate_bytes, files) if room is None else room
         try:
-            # Allocated now: a full disk fails here, and later syncs need not update the file's size.
-            files.allocate(file, 0, header.allocated)
             write_all(files, file, header.encode(), 0)
             files.sync(file)
-            files.rename(draft, segment_path(folder, generation))
+            files.rename(folder / DRAFT, segment_path(folder, generation))
             files.sync_folder(folder)
         except BaseException:
             files.close(file)
@@ -147,9 +152,21 @@ class Segment:
         write_all(self._files, self._file, self.header.encode(), 0)
 
 
+def make_room(folder: Path, allocate_bytes: int, files: Files) -> int:
+    """The file of a segment before it has its header and its name. A full disk fails here, and later syncs need not
+    update the file's size."""
+    file = files.create(folder / DRAFT)
+    try:
+        files.allocate(file, 0, FRAMES_AT + allocate_bytes)
+    except BaseException:
+        files.close(file)
+        raise
+    return file
+
+
 class WriteAheadLog:
     """The segments that are not in the tree yet; frames go to the newest. The event loop makes frames, a thread writes
-    them in turn (`log_lane.py`), and a second one calls `drop`."""
+    them in turn (`log_lane.py`), and a second one calls `drop` and `prepare`, never while the first calls `rotate`."""
 
     def __init__(self, folder: Path, reached: LogPosition, segment_bytes: int, files: Files = SYSTEM_FILES) -> None:
         """Starts the generation after `reached`."""
@@ -158,6 +175,8 @@ class WriteAheadLog:
         self._segment_bytes = segment_bytes
         self._sequence = reached.sequence
         self.syncs = SyncTimes()
+        self._room: int | None = None
+        """For the next segment, once that is prepared."""
         self._segment = self._next_segment(reached)
 
     @property
@@ -205,11 +224,20 @@ class WriteAheadLog:
             if generation <= through:
                 self._files.remove(path)
 
+    def prepare(self) -> None:
+        """Make room for the next segment, so that `rotate`, which commits wait for, need not."""
+        if self._room is None:
+            self._room = make_room(self._folder, self._segment_bytes, self._files)
+
     def close(self) -> None:
         self._segment.close()
+        if self._room is not None:
+            self._files.close(self._room)
 
     def _next_segment(self, reached: LogPosition) -> Segment:
-        return Segment.create(self._folder, reached.generation + 1, reached.frame + 1, self._segment_bytes, self._files)
+        room, self._room = self._room, None
+        generation, first_frame = reached.generation + 1, reached.frame + 1
+        return Segment.create(self._folder, generation, first_frame, self._segment_bytes, self._files, room)
 
 
 def encode_frame(number: int, payload: bytes, salt: int, offset: int) -> bytes:

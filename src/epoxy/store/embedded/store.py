@@ -3,7 +3,8 @@
     commit          visible at once, in the open memtable; one that is not urgent waits there for the next flush, a few
                     milliseconds at most
     end of a tick   the open memtable becomes one frame of the log, written and synced in a thread; then its rows join
-                    those of the generation, the next flush starts, and callbacks are called
+                    those of the generation, the next flush starts, and callbacks are called. After a flush of many
+                    commits the next waits for a millisecond to be over since that began
     log is long     the generation is frozen, and a new one begins with a new segment of the log; the frozen one goes to
                     the tree in one synced transaction, in a second thread, and its segment is deleted
     start           frames of the log that are not in the tree become a frozen generation; a new segment begins
@@ -41,6 +42,13 @@ from epoxy.store.transact import Transactor
 FEW_COMMITS = 4
 """In one sync, at most: with so few the loop has little else to do, and may wait for the disk."""
 
+MANY_COMMITS = 16
+"""In one flush: those of dozens of clients. The eight that sixteen clients make do not gain by waiting."""
+
+PAUSE_MS = 1.0
+"""From the beginning of such a flush to that of the next, at least. A quick disk is done in a quarter of that, and a
+sync costs as much CPU as the votes of twenty writes."""
+
 LOG_BYTES = 16 << 20
 """A generation: about 30,000 commits of small values. It takes some 40 MB of memory, twice that while one is on its way
 to the tree, and a few tenths of a second to replay."""
@@ -57,8 +65,8 @@ that at the most. A home that goes on writing needs a vote sooner, and its sync 
 
 class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
-    at the end of the current tick (`loop.call_soon`), `delay` after `DELAY_MS`; without it all commits are urgent. With
-    `readers`, the loop again, frames are written without the interpreter's lock where that was compiled. After
+    at the end of the current tick (`loop.call_soon`), `delay` after `DELAY_MS`; without it all commits are urgent. `pause`
+    runs one after `PAUSE_MS`; without it a flush begins as soon as the one before has ended. With `readers`, the loop again, frames are written without the interpreter's lock where that was compiled. After
     `on_failure` the process must end: the last commits may or may not be on the disk, and are never acknowledged."""
 
     def __init__(
@@ -70,6 +78,7 @@ class EmbeddedStore(Transactor):
         on_failure: Callable[[StoreFailed], None],
         on_rot: Callable[[bytes], None] | None = None,
         delay: Post | None = None,
+        pause: Post | None = None,
         io_thread: Callable[[str, Post], IoExecutor] | None = None,
         readers: Readers | None = None,
         log_bytes: int = LOG_BYTES,
@@ -96,6 +105,7 @@ class EmbeddedStore(Transactor):
         self._on_failure = on_failure
         self._on_rot = on_rot
         self._delay = delay
+        self._pause = pause
         self._log_limit = log_bytes
         self._writer = (io_thread or IoThread)("epoxy-log", post)
         self._lane = LogLane(self._log, self._writer, inline=io_thread is None)
@@ -113,7 +123,7 @@ class EmbeddedStore(Transactor):
         self._counted = False
         """Whether a commit since the last flush began counts for the position."""
         self._log_bytes = 0
-        self._scheduled = self._writing = False
+        self._scheduled = self._writing = self._pausing = False
         self._closed = False
         self._cuts: list[tuple[int, Callable[[StoreCut], None]]] = []
         """Wanted: with the commits that the tree must have."""
@@ -265,15 +275,17 @@ class EmbeddedStore(Transactor):
 
     def _want(self) -> None:
         self._due = self.commits
-        if not (self._scheduled or self._writing):
+        if not (self._scheduled or self._writing or self._pausing):
             self._scheduled = True
             self._schedule(self._flush)
 
     def _flush(self) -> None:
         """Write the open memtable to the log, if something in it is wanted. One flush, or start of a generation, is
-        under way at a time."""
+        under way at a time, and one of many commits is followed by a pause."""
         self._scheduled = False
-        if self._dead is not None or self._writing or self._due <= self._synced or self._too_far_ahead():
+        if self._dead is not None or self._writing or self._pausing:
+            return
+        if self._due <= self._synced or self._too_far_ahead():
             return
         through, levels = self.commits, self._levels
         self._begun = through
@@ -289,10 +301,17 @@ class EmbeddedStore(Transactor):
         # Encoded here: in the thread it would wait for the interpreter's lock once more beside a busy loop.
         frame = self._log.frame(self._sequence, effects.values)
         light = through - self._synced <= FEW_COMMITS
+        if self._pause is not None and through - self._synced >= MANY_COMMITS:
+            self._pausing = True
+            self._pause(self._pause_over)
         if self._has_previous:
             self._writer.submit(lambda: self._first_write(frame), flushed, self._fail)
         else:
             self._lane.write(frame, flushed, self._fail, light=light)
+
+    def _pause_over(self) -> None:
+        self._pausing = False
+        self._flush()
 
     def _first_write(self, frame: bytes) -> int:
         """After a migration: what was migrated lacks this write, and must not be brought back."""
@@ -367,6 +386,9 @@ class EmbeddedStore(Transactor):
     def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         self._tree.apply(effects, reached)
         self._log.drop(reached.generation)
+        if effects:
+            # A store that filled a segment will fill the next.
+            self._log.prepare()
 
     def _checkpointed(self, _: None) -> None:
         if self._dead is not None:
