@@ -361,21 +361,21 @@ def of_nodes(urls: str) -> ClusterConfig:
     return replace(FIRST, replicas=tuple(ReplicaInfo(id=i, url=urls if i == OTHER else "") for i in (ME, OTHER, THIRD)))
 
 
-SEVERAL = of_nodes("http://a,http://b")
-
-
-def test_a_process_that_was_superseded_wakes_no_operator_unless_it_goes_on() -> None:
-    here = Gate(config=SEVERAL)
+@pytest.mark.parametrize("urls", ["http://a,http://b", "http://a"])
+def test_a_process_that_was_superseded_wakes_no_operator_unless_it_goes_on(urls: str) -> None:
+    """It was paused until then, or has ended, and what it sent before is read late."""
+    here = Gate(config=of_nodes(urls))
     assert here.meet(start(5, 50)) is None
-    assert here.meet(start(6, 60, base=110)) is None, "another node has taken over"
+    assert here.meet(start(6, 60, base=110)) is None, "another process has taken over"
     for _ in range(3):
-        assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY, "paused until then, and late"
+        assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY
         here.clock.advance(PASSING_MS / 4)
     assert here.alarms == []
     assert here.notices == [
         "another process of replica 2 has taken over: one that was superseded is not heard any more"
     ]
-    assert here.gate.refused_lately(OTHER) == ""
+    assert (here.gate.refused_lately(OTHER), here.gate.refusals) == ("", {})
+    assert here.gate.hear(OTHER, 60, 120), "the one that took over is heard all the while"
     here.clock.advance(PASSING_MS)
     for _ in range(2):
         assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY
@@ -383,16 +383,9 @@ def test_a_process_that_was_superseded_wakes_no_operator_unless_it_goes_on() -> 
     assert here.gate.refused_lately(OTHER) == "old_copy"
 
 
-def test_a_member_with_one_node_has_no_process_that_supersedes_another() -> None:
-    here = Gate(config=of_nodes("http://a"))
-    assert here.meet(start(5, 50)) is None
-    assert here.meet(start(6, 60, base=110)) is None
-    assert here.meet(start(5, 50)) is MismatchCode.OLD_COPY
-    assert (len(here.alarms), here.notices) == (1, [])
-
-
-def test_a_copy_with_a_start_of_its_own_is_told_at_once() -> None:
-    here = Gate(config=SEVERAL)
+@pytest.mark.parametrize("urls", ["http://a,http://b", "http://a"])
+def test_a_copy_with_a_start_of_its_own_is_told_at_once(urls: str) -> None:
+    here = Gate(config=of_nodes(urls))
     for counter in (5, 6, 7):
         assert here.meet(start(counter, 10 * counter, base=110 + counter)) is None
     assert here.meet(start(6, 66)) is MismatchCode.OLD_COPY

@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.codec import wire
-from epoxy.model.ballot import Ballot
+from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.errors import Truncated
 from epoxy.model.messages import Accept, AcceptOk, Failed, PrepareOk, Read, ReadOk, Reply, Request
 from epoxy_sim.keys.network import SHORTEST_US
@@ -262,6 +262,26 @@ def test_a_message_to_an_earlier_life_reaches_the_one_that_is_up() -> None:
         replies = here.send(A, B, prepare(2))
         here.pass_ms(10)
         assert replies == [reply]
+
+
+def test_what_an_earlier_life_sent_refuses_no_later_one_however_late_it_arrives() -> None:
+    """It is not heard, and nobody is told that the machine is an older copy."""
+    here = Town(plan_of(places=(0.0, 40.0, 0.0), weather=Weather(long_delay=1.0)))
+    alarms: list[str] = []
+    here.life(B).gate.alarm = alarms.append
+    replies = here.send(A, B, prepare(2))
+    here.network.calm()
+    here.machine(A).crash()
+    here.machine(A).start()
+    here.pass_ms(190)
+    gate = here.life(A).gate
+    assert here.life(B).gate.hear(A, gate.incarnation.nonce, gate.position()), "the new start is on record"
+    assert (here.state(B).promised, alarms) == (NO_BALLOT, []), "the message is still on its way"
+    here.pass_ms(5_000)
+    assert (here.state(B).promised, replies) == (NO_BALLOT, []), "and is not handled"
+    assert (alarms, gate.refused, gate.may_vote) == ([], "", True)
+    assert here.life(B).gate.refused_lately(A) == ""
+    here.network.judge_refusals()
 
 
 def test_who_dies_before_the_disk_is_done_has_not_answered() -> None:

@@ -61,8 +61,8 @@ OBJECTION_MS = 10_000.0
 says it again."""
 
 PASSING_MS = 10_000.0
-"""For a process that another one of its datacenter has superseded to learn that: it speaks once more when it goes on,
-and ends. One that still speaks after this is an operator's to look at."""
+"""For what a process sent that another one has superseded: it may have ended long ago, and a paused one speaks once
+more when it goes on, learns of the other, and ends. One that still speaks after this is an operator's to look at."""
 
 FORMER_STARTS = 4
 """Nonces of a peer's starts before its last, by which a process is known that was superseded: as many take-overs as
@@ -118,7 +118,8 @@ class PeerGate:
         self.alarm: Callable[[str], None] = lambda _: None
         """Called once for each start that is refused, here or of another node."""
         self.notice: Callable[[str], None] = lambda _: None
-        """Called instead if the refusal is what a take-over inside a datacenter leads to, and passes by itself."""
+        """Called instead if the refusal is what a restart or a take-over inside a datacenter may lead to, and passes by
+        itself."""
         self.position: Callable[[], int] = store.position
         """How much of the own store is durable now."""
         self.refusals: Counter[MismatchCode] = Counter()
@@ -291,12 +292,12 @@ class PeerGate:
                 self.alarm(f"replica {peer} is refused: {mismatch.words}")
 
     def _passes(self, peer: int, nonce: int, code: MismatchCode) -> bool:
-        """Of several nodes of a datacenter one is paused, and another takes over. The first may still have connections,
-        and when it goes on it speaks once more. It is refused as a copy would be; but it is the process that was heard
-        before, and no copy: that one would have begun with a nonce of its own."""
-        info = self._replica.config.info(peer)
+        """What a process sent before it ended may be read after the next one was met: an answer or a frame that the
+        network sent again, or that this node had no room for. It is refused as a copy would be; but it is of the
+        process that was heard before, and no copy: that one would have begun with a nonce of its own. Of several nodes
+        of a datacenter one may also be paused while another takes over, and speak once more when it goes on."""
         is_late = code is MismatchCode.OLD_COPY and nonce in self._former.get(peer, ())
-        if info is None or len(info.urls) < 2 or not (is_late or code is MismatchCode.STILL_RUNNING):
+        if not is_late and not (code is MismatchCode.STILL_RUNNING and self._is_several(peer)):
             return False
         now_ms = self._clock.now_ms()
         first_nonce, first_ms = self._passing.get(peer, (0, 0.0))
@@ -309,6 +310,10 @@ class PeerGate:
             )
             self.notice(f"another process of replica {peer} has taken over: {late if is_late else early}")
         return now_ms - first_ms < PASSING_MS
+
+    def _is_several(self, peer: int) -> bool:
+        info = self._replica.config.info(peer)
+        return info is not None and len(info.urls) > 1
 
     def refused_lately(self, peer: int) -> str:
         """Why a process that says it is this peer was refused a short time ago; empty if none was, or if it is heard
