@@ -246,8 +246,9 @@ mutate: setup ## break the sources at random, 20 times a room, and print what no
 
 REQUESTS ?= 10000000
 .PHONY: differential
-differential: setup ## send REQUESTS (default 10,000,000) requests of peers to two replicas, one of which handles plain ones over their bytes, and compare
+differential: setup ## send REQUESTS (default 10,000,000) requests of peers to two replicas, one of which handles plain ones over their bytes, and compare; the same for plain writes
 	$(BIN)/python -m tests.node.keys.plain_differential --requests $(REQUESTS)
+	$(BIN)/python -m tests.node.keys.plain_write_differential --writes $$(( $(REQUESTS) / 20 ))
 
 .PHONY: spec
 spec: $(SPEC_READY) ## check the TLA+ specification with TLC (wants Java 17)

@@ -3,9 +3,14 @@
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
-from epoxy.codec.plain_requests import PlainRequest
+from collections.abc import Callable
+
+from epoxy.codec.plain_requests import PlainRequest, version_to_overwrite
+from epoxy.codec.wire import decode_vote
 from epoxy.node.keys import plain_requests
 from epoxy.node.keys.key_state_cache import KeyStateCache, PlainState
+from epoxy.node.keys.plain_requests import PlainRequests
+from epoxy.node.keys.replica import Replica
 from epoxy.ports import Snapshot
 from epoxy.store.plain_rows import PlainRows
 from epoxy_sim.keys import gate_mutants
@@ -13,6 +18,7 @@ from epoxy_sim.keys.mutants import UNASSERTED, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, never, nothing
 
 read = PlainRows.read
+conclude, vote = PlainRequests.conclude, PlainRequests.vote
 
 MUTANTS = Mutants(KeysMutant, gate_mutants.MUTANTS)
 mutant = MUTANTS.mutant
@@ -42,3 +48,32 @@ def overlook_the_promise(rows: PlainRows, view: Snapshot, key: bytes) -> tuple[b
 
 
 mutant(KeyStateCache, "put_plain", "plain-not-remembered", "memory keeps the state before a plain request")(nothing)
+
+
+@mutant(
+    PlainRequests,
+    "conclude",
+    "plain-no-commit-guard",
+    "a home's plain write commits although it promised",
+    UNASSERTED,
+    since=14_500,
+)
+def conclude_anyway(requests: PlainRequests, commit: PlainRequest) -> bool:
+    record, vote = overlook_the_promise(requests._rows, requests._store.newest(), commit.key)
+    version = version_to_overwrite(record) if record is not None else 0
+    before = PlainState(record or b"", vote or b"", version)
+    if commit.version != version + 1 or (record is not None and not version):
+        return conclude(requests, commit)
+    requests._commit(commit, before, urgent=True)
+    return True
+
+
+@mutant(PlainRequests, "vote", "plain-own-vote-missing", "no vote at home before the round of a plain write")
+def vote_for_others(requests: PlainRequests, key: bytes, before: PlainState, row: bytes) -> None:
+    if decode_vote(row).ballot.replica_id != requests._replica.me:
+        vote(requests, key, before, row)
+
+
+@mutant(Replica, "when_durable", "plain-told-undurable", "a plain write does not wait for the home's disk")
+def tell_at_once(replica: Replica, done: Callable[[], None]) -> None:
+    done()
