@@ -181,8 +181,9 @@ class SystemFiles:
         os.posix_fallocate(file, offset, size)
         # Blocks that are allocated and were never written are converted by their first write, whose sync then waits for
         # the file's metadata, too: a second write, and where there is a journal its commit.
+        zeros = bytes(min(size, ZEROS_BYTES))
         for begin in range(offset, offset + size, ZEROS_BYTES):
-            write_all(self, file, bytes(min(ZEROS_BYTES, offset + size - begin)), begin)
+            write_all(self, file, zeros[: offset + size - begin], begin)
 
     def sync(self, file: int) -> None:
         os.fsync(file)
