@@ -91,6 +91,7 @@ class Driver:
         """Called when the nearest quorum has not answered a read in time: the next reads should ask others."""
         self.sampled: Callable[[Write, Callable[[Outcome], None]], Callable[[Outcome], None]] | None = None
         """Takes each write and returns where its outcome goes instead, while commits are sampled."""
+        self._forgetful = False
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
         self._reads: Counter[bytes] = Counter()
@@ -398,6 +399,14 @@ class Driver:
             return True
         return queue.add(QueuedWrite(pending, now_ms, None, home=home))
 
+    @property
+    def is_forgetful(self) -> bool:
+        """Of `Context.forgetful`."""
+        return self._forgetful
+
+    def set_forgetful(self, forgetful: bool) -> None:
+        self._forgetful, self._plan = forgetful, None
+
     def plan(self) -> RoundPlan:
         """For the configuration and the timing in force."""
         plan = self._plan
@@ -409,7 +418,14 @@ class Driver:
         return self._dice.uniform()
 
     def _context(self) -> Context:
-        return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
+        replica = self.replica
+        return Context(
+            me=replica.me,
+            config=replica.config,
+            dice=self._dice,
+            timing=self.timing,
+            forgetful=self._forgetful,
+        )
 
 
 def no_commands(steps: Steps, _register: Register) -> Evaluated:
