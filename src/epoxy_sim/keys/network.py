@@ -8,6 +8,7 @@ from random import Random
 from epoxy.codec import wire
 from epoxy.codec.plain_requests import Incoming, read_peer_request
 from epoxy.model.incarnation import Greeting
+from epoxy.model.members import FastVotesRead, MemberReply
 from epoxy.model.messages import Carry, CarryAnswers, Commit, Failed, Reply, Request
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind, Weather
@@ -76,6 +77,24 @@ class Network:
         if not is_lost:
             self._travel(life.machine.id, to, arrive, extra_loss, requests)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
+
+    def ask_fast_votes(
+        self, life: Life, to: int, request: FastVotesRead, answered: Callable[[MemberReply], None]
+    ) -> None:
+        if life.machine.life is not life:
+            return
+        spoken = life.gate.greeting(to)
+
+        def arrived(receiver: Life) -> None:
+            receiver.tell_fast_votes(request, partial(told, receiver))
+
+        def told(receiver: Life, reply: MemberReply) -> None:
+            reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
+            self._return(life, receiver, spoken, reply, lambda: answered(reply))
+
+        if self._world.trace is not None:
+            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {say(request)}")
+        self._travel(life.machine.id, to, lambda: self._reach(life, to, spoken, arrived, answered), 0.0)
 
     def greet(self, life: Life, to: int) -> None:
         """A probe: a request without contents. Its answer leaves when the greeting is recorded durably."""

@@ -198,6 +198,8 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     suspends: bool = False
     """Whether the timers of a machine that pauses stand still with it, where machines have such clocks."""
     clock_steps: tuple[ClockStep, ...] = ()
+    early: bool = False
+    """Whether processes send Accepts before their own votes are durable, where that is allowed."""
 
     @property
     def first_members(self) -> tuple[int, ...]:

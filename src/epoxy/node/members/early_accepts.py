@@ -31,8 +31,9 @@ from epoxy.protocol.keys.operations import Reserve
 VOTERS = 3
 """With more of them a recovery subtracts a proposer's own vote from what its rivals may have."""
 
-LOOK_MS = 1_000.0
-"""Between two questions to a peer that did not answer: one that is away, or of a release before these questions."""
+AGAIN_MS, LONGEST_MS = 100.0, 5_000.0
+"""Before a peer that did not answer is asked again, doubled each time: it may be away, or of a release that does
+not know the question."""
 
 AskPeer = Callable[[int, FastVotesRead, Callable[[MemberReply], None]], None]
 
@@ -49,9 +50,13 @@ class EarlyAccepts:
         self._store = store
         self._mark = mark
         self._ask_peer = ask
+        self.again_ms = AGAIN_MS
+        self._pauses_ms: dict[int, float] = {}
+        """The next pause of each peer that did not answer."""
         self._answered: set[int] = set()
         """Peers that have answered to the last page in this start."""
         self._asking: set[int] = set()
+        """Those whose answer, or next question, is under way."""
         self._ending = self._is_over = False
         driver.set_forgetful(mark.is_marked)
 
@@ -70,7 +75,7 @@ class EarlyAccepts:
 
     def start(self) -> None:
         self._replica.config_watchers.append(self._config_changed)
-        self._look()
+        self._act()
 
     def end(self) -> None:
         """From here on Accepts wait. `is_clean` is known when all that was voted for before is durable."""
@@ -85,11 +90,6 @@ class EarlyAccepts:
         """Before any message of the new epoch leaves."""
         self._replica.early = False
         self._driver.clock.call_later(0, self._act)
-
-    def _look(self) -> None:
-        self._act()
-        if not self._ending:
-            self._driver.clock.call_later(LOOK_MS, self._look)
 
     def _act(self) -> None:
         """Ask the peers that have not answered; once all have, act on it when the configuration is durable, so that no
@@ -112,7 +112,7 @@ class EarlyAccepts:
 
     def _heard(self, peer: int, reply: MemberReply) -> None:
         if not isinstance(reply, UnsettledPage):
-            self._asking.discard(peer)
+            self._failed(peer)
         elif self._driver.is_forgetful and reply.keys:
             self._catch_up(reply.keys, partial(self._caught_up, peer, reply))
         else:
@@ -129,7 +129,7 @@ class EarlyAccepts:
         except RottenRow:  # it is repaired
             is_known = False
         if not is_known:
-            self._asking.discard(peer)
+            self._failed(peer)
         elif page.more:
             self._ask(peer, page.keys[-1].key)
         else:
@@ -146,6 +146,15 @@ class EarlyAccepts:
             replica.perform(promise, lambda _: None)
         return state.version >= base
 
+    def _failed(self, peer: int) -> None:
+        pause_ms = self._pauses_ms.get(peer, self.again_ms)
+        self._pauses_ms[peer] = min(LONGEST_MS, 2 * pause_ms)
+        self._driver.clock.call_later(pause_ms, partial(self._try_again, peer))
+
+    def _try_again(self, peer: int) -> None:
+        self._asking.discard(peer)
+        self._act()
+
     def _done(self, peer: int) -> None:
         self._asking.discard(peer)
         self._answered.add(peer)
@@ -158,3 +167,5 @@ class EarlyAccepts:
         self._driver.set_forgetful(False)
         if may_be_early(config, self._replica.me) and not self._replica.early:
             self._replica.early = self._mark.is_marked or self._mark.mark()
+            if not self._replica.early:
+                self._driver.clock.call_later(LONGEST_MS, self._act)
