@@ -4,7 +4,6 @@
 # ruff: noqa: ARG001
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.members import Unsettled
 from epoxy.node.keys import urgency
 from epoxy.node.keys.driver import Driver
 from epoxy.node.members import early_accepts
@@ -35,15 +34,6 @@ def ask_nobody(early: EarlyAccepts, peer: int, after: bytes | None) -> None:
 
 
 mutant(EarlyAccepts, "_forgo", "instance-not-forgone", "nothing is promised where others hold forgotten votes")(always)
-
-
-@mutant(EarlyAccepts, "_forgo", "forgone-on-any-base", "an instance counts as forgone whose base is not known")
-def forgo_what_is_known(early: EarlyAccepts, unsettled: Unsettled) -> bool:
-    forgo(early, unsettled)
-    return True
-
-
-forgo = EarlyAccepts._forgo
 
 
 @mutant(early_accepts, "may_be_early", "early-with-five", "Accepts leave early whatever the number of voters")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store, sends_early
 from epoxy_sim.keys.plans.crash_points import crash_points
 from epoxy_sim.keys.plans.disk_copies import disk_copies, has_disk_copies
 from epoxy_sim.keys.plans.early_accepts import early_accepts, has_early_accepts
@@ -53,7 +53,7 @@ def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPo
     if seed % LENT_EVERY == LENT.get(workload):
         plan = with_expiries(plan)
     timing = with_near(plan.timing, plan.n, seed)
-    return replace(plan, embedded=has_embedded_store(seed), timing=timing, early=True)
+    return replace(plan, embedded=has_embedded_store(seed), timing=timing, early=plan.early or sends_early(seed))
 
 
 def with_expiries(plan: Plan) -> Plan:

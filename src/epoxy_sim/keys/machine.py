@@ -327,6 +327,11 @@ class Life:
         """Whether it takes requests of clients, by the configuration it knows."""
         return self.gate.may_vote and self.machine.id in self.replica.config.voters
 
+    @property
+    def is_forgetful(self) -> bool:
+        """Whether it votes, and its fast rounds wait for answers of the others."""
+        return self.driver.is_forgetful and self.votes
+
     def admits(self, other: "Life", greeting: Greeting, told: Sighting | None = None) -> StoreMismatch | None:
         """Judge a request or a reply of the other. The first one on a connection brings its greeting."""
         peer, nonce = other.machine.id, greeting.incarnation.nonce

@@ -19,6 +19,14 @@ def has_embedded_store(seed: int) -> bool:
     return seed % EMBEDDED_SEEDS == 1
 
 
+LATE_SEEDS = 4
+"""In one run of so many every Accept waits for the own vote."""
+
+
+def sends_early(seed: int) -> bool:
+    return seed % LATE_SEEDS != 0
+
+
 class Ask(enum.Enum):
     """What a client does in one step."""
 
