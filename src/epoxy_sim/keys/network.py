@@ -124,10 +124,13 @@ class Network:
         self._world.begin_here()
 
     def is_cleared(self) -> bool:
-        """Whether every process that is a member votes and has forgotten nothing, or is refused."""
+        """Whether every process that is a member votes, or is refused; and none is forgetful, if none is refused, whose
+        answer it would want."""
         lives = [machine.life for machine in self.machines.values() if machine.life is not None]
         members = [life for life in lives if life.replica.config.info(life.machine.id) is not None]
-        return all((life.gate.may_vote and not life.is_forgetful) or life.gate.refused for life in members)
+        if any(life.is_forgetful for life in members) and not any(life.gate.refused for life in members):
+            return len(members) < len(self.machines)
+        return all(life.gate.may_vote or life.gate.refused for life in members)
 
     def judge_refusals(self) -> None:
         """Stores that are not what they were are refused in the end, and no others. Of two copies that were started one
