@@ -28,8 +28,8 @@ def one_is_enough(early: EarlyAccepts, peer: int) -> None:
     done(early, peer)
 
 
-@mutant(EarlyAccepts, "_ask", "cleared-unasked", "a start that forgot votes asks nobody")
-def ask_nobody(early: EarlyAccepts, peer: int, after: bytes | None) -> None:
+@mutant(EarlyAccepts, "_ask", "cleared-unasked", "a start that forgot votes asks none of the others")
+def ask_none(early: EarlyAccepts, peer: int, after: bytes | None) -> None:
     early._driver.clock.call_later(0, lambda: early._done(peer))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from epoxy.model.ballot import fast_ballot
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.node.keys.urgency import ends, is_news, rides
 from epoxy.protocol.keys.operations import Concluded, FastVote, Fold, Occupied, Select
@@ -17,7 +18,7 @@ def select(key: bytes = KEY, *, decides: bool = False) -> Select:
 def test_decisions_of_clients_keys_that_peers_tell_are_news() -> None:
     assert is_news(commit(prop(b"v")))
     assert not is_news(commit(prop(None, mutable=True)))
-    assert not is_news(accept(prop(b"v"), by=A))
+    assert not is_news(accept(prop(b"v"), fast_ballot(A)))
 
 
 def test_a_value_without_an_expiry_does_not_end() -> None:

@@ -35,6 +35,8 @@ AGAIN_MS, LONGEST_MS = 100.0, 5_000.0
 """Before a peer that did not answer is asked again, doubled each time: it may be away, or of a release that does
 not know the question."""
 
+SLOWLY = "writes of clients take two round trips"
+
 AskPeer = Callable[[int, FastVotesRead, Callable[[MemberReply], None]], None]
 
 
@@ -58,6 +60,7 @@ class EarlyAccepts:
         self._asking: set[int] = set()
         """Those whose answer, or next question, is under way."""
         self._ending = self._is_over = False
+        self.notice: Callable[[str], None] = ignore
         driver.set_forgetful(mark.is_marked)
 
     @property
@@ -75,6 +78,10 @@ class EarlyAccepts:
 
     def start(self) -> None:
         self._replica.config_watchers.append(self._config_changed)
+        if self._driver.is_forgetful:
+            self.notice(
+                f"the last process did not end in order: until replicas {self.waits_for} have answered, {SLOWLY}"
+            )
         self._act()
 
     def end(self) -> None:
@@ -164,8 +171,13 @@ class EarlyAccepts:
         """Everything that was promised is durable."""
         if self._ending or config is not self._replica.config:
             return
-        self._driver.set_forgetful(False)
+        if self._driver.is_forgetful:
+            self._driver.set_forgetful(False)
+            self.notice("the others have answered: writes take one round trip again")
         if may_be_early(config, self._replica.me) and not self._replica.early:
             self._replica.early = self._mark.is_marked or self._mark.mark()
             if not self._replica.early:
                 self._driver.clock.call_later(LONGEST_MS, self._act)
+
+
+def ignore(_words: str) -> None: ...
