@@ -42,6 +42,7 @@ def test_after_a_kill_a_start_asks_both_others(tmp_path: Path) -> None:
         away.kill()
         killed.restart()
         assert said(killed, "did not end in order") == 1
+        killed.wait_until(lambda status: status.fast_rounds_wait_for == [away.id], "told by its status")
         write(nodes, "one is away")
         assert said(killed, "the others have answered") == 0
         killed.stop()

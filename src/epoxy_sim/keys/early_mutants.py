@@ -33,7 +33,9 @@ def ask_none(early: EarlyAccepts, peer: int, after: bytes | None) -> None:
     early._driver.clock.call_later(0, lambda: early._done(peer))
 
 
-mutant(EarlyAccepts, "_forgo", "instance-not-forgone", "nothing is promised where others hold forgotten votes")(always)
+mutant(
+    EarlyAccepts, "_forgo", "instance-not-forgone", "nothing is promised where others hold forgotten votes", since=3_000
+)(always)
 
 
 @mutant(early_accepts, "may_be_early", "early-with-five", "Accepts leave early whatever the number of voters")

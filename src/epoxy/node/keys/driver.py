@@ -92,6 +92,8 @@ class Driver:
         self.sampled: Callable[[Write, Callable[[Outcome], None]], Callable[[Outcome], None]] | None = None
         """Takes each write and returns where its outcome goes instead, while commits are sampled."""
         self._forgetful = False
+        self.fast_rounds_wait_for: Callable[[], list[int]] = list
+        """Replicas that must answer this start before its own writes take the fast round."""
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
         self._reads: Counter[bytes] = Counter()

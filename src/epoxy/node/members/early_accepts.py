@@ -62,6 +62,7 @@ class EarlyAccepts:
         self._ending = self._is_over = False
         self.notice: Callable[[str], None] = ignore
         driver.set_forgetful(mark.is_marked)
+        driver.fast_rounds_wait_for = lambda: self.waits_for
 
     @property
     def is_clean(self) -> bool:
