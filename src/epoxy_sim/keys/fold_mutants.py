@@ -114,7 +114,7 @@ def tell_anyway(pending: PendingWrite, outcome: Outcome) -> Outcome:
     return outcome
 
 
-mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again", since=1_273)(always)
+mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again", since=1_429)(always)
 
 
 # Instances, and the queue
