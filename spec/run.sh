@@ -18,6 +18,11 @@ n3-no-guard             Agreement
 n5-no-exclusion         Agreement
 n3-no-exclusion         OneCandidate
 n3-no-exclusion-agrees  holds
+early                   holds
+early-unasked           Agreement
+early-one-answer        Agreement
+early-not-forgone       Agreement
+early-five              Agreement
 folds                   holds
 folds-any-base          Chain
 folds-no-look           NoIdTwice
@@ -45,6 +50,7 @@ run_tlc() { # configuration, expectation, log
     local workers=2 module=MC
     [ "$2" = holds ] || workers=1
     [[ $1 != folds* ]] || module=EpoxyFolds
+    [[ $1 != early* ]] || module=EpoxyEarly
     java -XX:+UseParallelGC -cp "$jar" tlc2.TLC -workers "$workers" -fp 0 -seed 0 -deadlock \
         -metadir "$scratch/$1" -config "$1.cfg" "$module.tla" >"$3" 2>&1 || true
     rm -rf "${scratch:?}/$1"

@@ -142,6 +142,17 @@ class Store(Protocol):
         """Nothing is acknowledged any more: `when_durable` does not call back."""
 
 
+class StartMark(Protocol):
+    """On a data directory: that its process may have sent Accepts before its own votes were durable."""
+
+    @property
+    def is_marked(self) -> bool:
+        """When a process begins: by one before it that did not end in order."""
+
+    def mark(self) -> bool:
+        """Durable when this returns. False: the disk refused it."""
+
+
 class Transport(Protocol):
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         """Deliver requests to a peer in order, and pass the reply of the last one to `answered`, at most once. A loss

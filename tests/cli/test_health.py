@@ -67,6 +67,12 @@ def test_status_says_what_expires_first(node: FakeNode, capsys: Captured, ends: 
     assert "speaks a1b2c3, accepts d4e5f6, too" in told
 
 
+def test_status_says_for_whom_a_node_that_was_killed_waits(node: FakeNode, capsys: Captured) -> None:
+    node.status["fast_rounds_wait_for"] = [2, 3]
+    assert run(["status"]) == 0
+    assert "take two round trips: it was killed, and waits for replica 2, 3 since it is back" in capsys.readouterr().out
+
+
 def test_status_says_why_somebody_is_out_of_reach(node: FakeNode, capsys: Captured) -> None:
     node.status |= {"peers": peers(reachable=False, trouble="[Errno 111] Connection refused")}
     assert run(["status"]) == 0

@@ -56,6 +56,15 @@ def test_a_dry_run_says_what_the_way_back_is(config: Path) -> None:
     assert "same format" in json.loads(run(config, "migrate", "--dry-run", "--json").stdout)["way_back"]
 
 
+def test_after_an_end_that_was_not_in_order_the_way_back_is_a_start_and_a_stop(config: Path) -> None:
+    run(config, "migrate")
+    with DataDir.open(config.parent / "data", replica=1, name="a node") as data_dir:
+        assert data_dir.mark()
+    told = run(config, "migrate", "--dry-run")
+    assert told.exit_code == 0
+    assert "release 0.1 refuses the directory, because its node did not end in order: start it once more" in told.output
+
+
 def test_a_format_that_the_last_release_cannot_read_is_said_to_have_no_way_back(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +75,7 @@ def test_a_format_that_the_last_release_cannot_read_is_said_to_have_no_way_back(
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--json"]])
 @pytest.mark.parametrize(
-    ("number", "words"), [(6, "newer than this release knows: it reads format 5"), (3, "migrates 4")]
+    ("number", "words"), [(7, "newer than this release knows: it reads format 5"), (3, "migrates 4")]
 )
 def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
     config: Path, options: list[str], number: int, words: str

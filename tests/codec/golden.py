@@ -51,6 +51,7 @@ from epoxy.model.members import (
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    FastVotesRead,
     Figures,
     FiguresRead,
     Frontier,
@@ -375,6 +376,7 @@ VALUES: dict[str, Any] = {
     "member_request frontier": FrontierRead(),
     "member_request actors": ActorsRead(after=b"r"),
     "member_request figures": FiguresRead(),
+    "member_request fast-votes": FastVotesRead(proposer=3, after=b"k"),
     "member_reply snapshot-page": SnapshotPage(
         store=IDENTITY, entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
     ),

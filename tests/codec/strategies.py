@@ -60,6 +60,7 @@ from epoxy.model.members import (
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    FastVotesRead,
     Figures,
     FiguresRead,
     Frontier,
@@ -416,6 +417,7 @@ member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
     st.builds(FrontierRead),
     st.builds(ActorsRead, after=st.none() | keys),
     st.builds(FiguresRead),
+    st.builds(FastVotesRead, proposer=uints, after=st.none() | keys),
 )
 
 member_replies: st.SearchStrategy[MemberReply] = st.one_of(

@@ -66,7 +66,10 @@ def tell_status(told: Status) -> None:
 
 
 def tell_others(told: Status) -> None:
-    """The nodes of this datacenter, and the other datacenters."""
+    """For whom it waits; the nodes of this datacenter, and the other datacenters."""
+    if told.fast_rounds_wait_for:
+        silent = ", ".join(map(str, told.fast_rounds_wait_for))
+        output.row("writes", f"take two round trips: it was killed, and waits for replica {silent} since it is back")
     if len(told.nodes) > 1:
         click.echo()
         tell_nodes(told.nodes, told.session)

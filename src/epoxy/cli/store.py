@@ -12,7 +12,7 @@ from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError, StoreFailed
-from epoxy.model.versions import LAST_DIRECTORY, LAST_RELEASE, LAST_TABLES
+from epoxy.model.versions import EARLY_DIRECTORY, LAST_DIRECTORY, LAST_RELEASE, LAST_TABLES
 from epoxy.node.process.config import Settings, load
 from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
 from epoxy.node.process.fatal_signals import end_with_a_line
@@ -78,9 +78,9 @@ def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
     if as_json:
         facts = msgspec.structs.asdict(planned) if planned is not None else {}
         told = {"from": found, "to": FORMAT, "dry_run": dry_run, "migrates": planned is not None}
-        output.emit_json({**told, "way_back": way_back(planned is not None), **facts})
+        output.emit_json({**told, "way_back": way_back(found, planned is not None), **facts})
     else:
-        click.echo(summary(settings.node.data_dir, planned, dry_run=dry_run))
+        click.echo(summary(settings.node.data_dir, found, planned, dry_run=dry_run))
 
 
 def migrate_tables(settings: Settings, dry_run: bool, as_json: bool) -> None:
@@ -115,8 +115,13 @@ def survey(settings: Settings) -> tuple[int, MigrationPlan | None]:
         return found, plan(path, SYSTEM_FILES) if found == FROM_FORMAT else None
 
 
-def way_back(migrates: bool) -> str:
+def way_back(found: int, migrates: bool) -> str:
     """Whether the release before this one can open the directory afterwards."""
+    if found == EARLY_DIRECTORY:
+        return (
+            f"release {LAST_RELEASE} refuses the directory, because its node did not end in order: start it once more "
+            "with this release, while all other members are up, and stop it with SIGTERM"
+        )
     if FORMAT == LAST_DIRECTORY and not migrates:
         return f"the release before this one, {LAST_RELEASE}, reads the same format: it can open the directory again"
     if FORMAT == LAST_DIRECTORY:
@@ -130,21 +135,22 @@ def way_back(migrates: bool) -> str:
     )
 
 
-def summary(path: Path, planned: MigrationPlan | None, *, dry_run: bool) -> str:
+def summary(path: Path, found: int, planned: MigrationPlan | None, *, dry_run: bool) -> str:
     if planned is None:
-        return f"{path}: nothing to migrate, it is of format {FORMAT}\nthe way back: {way_back(migrates=False)}"
+        back = way_back(found, migrates=False)
+        return f"{path}: nothing to migrate, it is of format {FORMAT}\nthe way back: {back}"
     rows = f"{output.plural(planned.rows, 'row')} and the log"
     if not dry_run:
         return (
             f"{path}: migrated from format {FROM_FORMAT} to {FORMAT}, {rows}; "
             "until a node of this version is started, `epoxy store back` undoes it\n"
-            f"the way back: {way_back(migrates=True)}"
+            f"the way back: {way_back(found, migrates=True)}"
         )
     return (
         f"{path}: {rows} would be migrated from format {FROM_FORMAT} to {FORMAT}, in about {planned.seconds:.0f} s; "
         f"{planned.needed_bytes >> 20:,} MiB must be free, and {planned.free_bytes >> 20:,} MiB are\n"
         "what changes: each row gets a checksum; log and tree are made anew beside the old ones, which stay until a "
-        f"node writes\nthe way back: {way_back(migrates=True)}"
+        f"node writes\nthe way back: {way_back(found, migrates=True)}"
     )
 
 

@@ -66,6 +66,7 @@ from epoxy.model.members import (
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    FastVotesRead,
     Figures,
     FiguresRead,
     Frontier,
@@ -3643,6 +3644,39 @@ def decode_actors_read(buffer: bytes, position: int) -> tuple[ActorsRead, int]:
     return ActorsRead(after=after), position
 
 
+def encode_fast_votes_read(out: list[bytes], record: FastVotesRead) -> None:
+    proposer = record.proposer
+    after = record.after
+    out.append(BYTES[proposer] if 0 <= proposer <= 0x7F else uint(proposer))
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
+        out.append(after)
+
+
+def decode_fast_votes_read(buffer: bytes, position: int) -> tuple[FastVotesRead, int]:
+    proposer = buffer[position]
+    position += 1
+    if proposer > 0x7F:
+        proposer, position = decode_uint(buffer, position - 1)
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    return FastVotesRead(proposer=proposer, after=after), position
+
+
 def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
     match value:
         case SnapshotRead():
@@ -3675,6 +3709,9 @@ def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
             encode_actors_read(out, value)
         case FiguresRead():
             out.append(BYTES[10])
+        case FastVotesRead():
+            out.append(BYTES[11])
+            encode_fast_votes_read(out, value)
         case _:
             assert_never(value)
 
@@ -3703,6 +3740,8 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
             return decode_actors_read(buffer, position + 1)
         case 10:
             return FIGURES_READ, position + 1
+        case 11:
+            return decode_fast_votes_read(buffer, position + 1)
         case _:
             raise unknown_tag("MemberRequest", buffer, position)
 

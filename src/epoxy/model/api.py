@@ -314,6 +314,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     of the cluster's secrets that this node accepts; it speaks the first. `certificate_flaw`: why peers with its files
     refuse its certificate, empty if they do not; `authorities`: fingerprints of those that it trusts (tls.ca).
     `store_lease_ms`: of a datacenter with several nodes, the lease that this one renews in their database.
+    `fast_rounds_wait_for`: replicas that must answer a node that was killed, and started again, before its clients'
+    writes take one round trip again.
     """
 
     id: Count
@@ -344,6 +346,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     uptime_s: float | None = None
     peers: list[PeerStatus] = []
     longest_sync_ms: float | None = None
+    fast_rounds_wait_for: list[Count] = []
     disk: DiskUsage | None = None
     changelog_bytes: int | None = None
     changelog_limit: int | None = None

@@ -153,6 +153,15 @@ class ActorsRead(Struct, frozen=True, kw_only=True):
     after: bytes | None
 
 
+class FastVotesRead(Struct, frozen=True, kw_only=True):
+    """Asks for a page of the clients' keys, beyond `after`, with a vote in the fast round for a proposal of this
+    replica and no known decision. Answered after the start of the sender is on record: from then on no Accept of an
+    earlier start is voted for."""
+
+    proposer: int
+    after: bytes | None
+
+
 class FiguresRead(Struct, frozen=True, kw_only=True):
     """Asks for the Figures, while a client looks at the cluster through another member."""
 
@@ -169,6 +178,7 @@ MemberRequest = (
     | FrontierRead
     | ActorsRead
     | FiguresRead
+    | FastVotesRead
 )
 
 # Replies.

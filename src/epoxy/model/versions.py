@@ -30,6 +30,10 @@ DIRECTORY_FORMAT, OLDEST_DIRECTORY = 5, 4
 of a key. 3: votes have rows apart from their keys. 4: instances of the ordered engine are kept by term, which the
 configuration counts. 5: rows carry checksums."""
 
+EARLY_DIRECTORY = 6
+"""Of a directory in that format whose process may have sent Accepts before its own votes were durable, until it ends in
+order: a release that does not know what its next start owes the others must not start there (decision 0083)."""
+
 TABLES_FORMAT = 2
 """Of the tables in a PostgreSQL. 2: batches are executed before they are durable."""
 

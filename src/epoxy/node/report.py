@@ -67,6 +67,7 @@ def report_of(node: "Node") -> NodeReport:
         txn_kept=engine.replica.kept,
         txn_kept_for=engine.replica.kept_for,
         writes_in_flight=node.in_flight,
+        fast_rounds_wait_for=node.driver.fast_rounds_wait_for(),
         uptime_s=(now_ms - node.started_ms) / 1000,
         peers=[peer_status(node, info) for info in config.replicas if info.id != node.me],
         longest_sync_ms=rounded(node.longest_sync_ms()),

@@ -118,12 +118,15 @@ class Timing(Struct, frozen=True, kw_only=True):
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """Where a flow runs."""
+    """Where a flow runs. `forgetful`: others may hold fast votes for proposals of this replica that it knows nothing
+    of, because an earlier start sent Accepts before its own votes were durable. It takes part in fast rounds of others
+    only."""
 
     me: int
     config: ClusterConfig
     dice: Dice
     timing: Timing
+    forgetful: bool = False
 
     @property
     def votes(self) -> bool:

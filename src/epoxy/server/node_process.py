@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Protocol
 
 from epoxy.model.errors import ConfigError, RottenRow, StoreFailed, StoreUnavailable
 from epoxy.node.access.audit import audit_of
+from epoxy.node.members.early_accepts import EarlyAccepts
 from epoxy.node.process.auth import auth_of
 from epoxy.node.process.config import Settings
 from epoxy.node.process.disk_watch import DiskWatch
@@ -60,6 +61,8 @@ class NodeProcess:
 
     node: Node
     endpoints: Endpoints
+    early: EarlyAccepts | None = None
+    """Of a node that is alone with a data directory of its own."""
 
     def __init__(self, settings: Settings, shared: HeldByNodes | None) -> None:
         """`shared`: what a node of several has of its session; None: it is alone, with a data directory of its own."""
@@ -105,7 +108,7 @@ class NodeProcess:
         self.endpoints.close()
         self.node.audit.close()
         if self._embedded is not None:
-            self._embedded.close()
+            self._embedded.close(is_clean=self.early is not None and self.early.is_clean)
 
     async def _ready(self) -> None:
         """Clients of the node that this was, and other nodes, wait for an answer and not for a refusal."""

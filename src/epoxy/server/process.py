@@ -27,6 +27,7 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, RottenRow
 from epoxy.model.messages import Reply, Request
 from epoxy.node.commit_samples import CommitSampler
+from epoxy.node.members.early_accepts import EarlyAccepts
 from epoxy.node.members.history import MemberHistory
 from epoxy.node.process import descriptors
 from epoxy.node.process.config import Settings
@@ -140,6 +141,9 @@ class Process(NodeProcess):
             self._actors.max_envoys = min(self._actors.max_envoys, most)
             assert self.node.member is not None, "a process has links to members"
             self.node.member.backup_source.cpu_ms = cpu_ms
+            if self._embedded is not None:
+                self.early = EarlyAccepts(self.node.driver, self._store, self._embedded.mark, self.node.member.ask)
+                self.early.notice = lambda words: LOGGER.info("fast rounds", extra={"detail": words})
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             self._history = MemberHistory(self.node, self._store)
@@ -204,6 +208,8 @@ class Process(NodeProcess):
         if self._shared is None and self._gate.incarnation.counter > 1:
             self.node.driver.stale_keys.begin()
         self.node.start()
+        if self.early is not None:
+            self.early.start()
         self._history.start()
         if not self._gate.refused:
             self._actors.start()
@@ -236,6 +242,8 @@ class Process(NodeProcess):
         self.endpoints.last_call()
         if self._shared is None:
             self.node.refuse_clients()
+        if self.early is not None:
+            self.early.end()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         self.endpoints.close()
         self._samples.close()

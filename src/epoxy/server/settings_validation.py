@@ -86,7 +86,7 @@ def warnings(settings: Settings, flaw: str | None, found: Description | None) ->
             f"{settings.node.data_dir} is empty: right for a new node. A member that had a disk must not start "
             "without it"
         )
-    elif found.format != FORMAT:
+    elif found.format < FORMAT:
         yield (
             f"{settings.node.data_dir} is of format {found.format}, and is migrated to {FORMAT} at the start: "
             "`epoxy store migrate --dry-run` says how long that takes"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Timer
 from typing import Protocol
@@ -11,7 +11,7 @@ from epoxy.model.api import DiskUsage
 from epoxy.model.errors import StoreFailed
 from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import ProgressLog
-from epoxy.ports import Store
+from epoxy.ports import StartMark, Store
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import DELAY_MS, PAUSE_MS, EmbeddedStore
 
@@ -73,9 +73,11 @@ class EmbeddedStorage:
             )
             undo.pop_all()
         self.longest_sync_ms, self.disk_usage = self.store.longest_sync_ms, self.store.disk_usage
+        self.mark: StartMark = self._data_dir
 
-    def close(self) -> None:
-        """If the disk hangs the process ends as if it had failed: what was not durable was never acknowledged."""
+    def close(self, *, is_clean: bool = False) -> None:
+        """If the disk hangs the process ends as if it had failed: what was not durable was never acknowledged.
+        `is_clean`: no replica holds votes for proposals of this one that are not known here."""
         if not self._closed:
             self._closed = True
             stuck = StoreFailed(f"the disk has not ended what was under way for {CLOSE_S:.0f} s")
@@ -84,6 +86,9 @@ class EmbeddedStorage:
             timer.start()
             self.store.close()
             timer.cancel()
+            with suppress(OSError):  # the mark stays
+                if is_clean:
+                    self._data_dir.unmark()
             self._data_dir.close()
 
 

@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
-from epoxy.model.cluster import ClusterConfig
+from epoxy.model.ballot import Ballot, fast_ballot
+from epoxy.model.cluster import FIRST_SYSTEM_KEY, ClusterConfig
 from epoxy.model.errors import RottenRow
 from epoxy.model.incarnation import Sighting
 from epoxy.model.members import (
@@ -230,6 +231,19 @@ class MemberSpace:
         for row, value in scan(view, begin, strinc(self._votes), SCAN_ROWS, False):
             vote = wire.decode_vote(value)
             if vote.epoch < before and still_counts(vote, config):
+                yield Unsettled(key=name(row, self._votes), version=vote.proposal.base + 1)
+
+    def fast_votes_page(self, view: Snapshot, proposer: int, after: bytes | None) -> UnsettledPage:
+        """Clients' keys with votes for proposals of this replica in the fast round, of any epoch."""
+        found = self._fast_votes(view, fast_ballot(proposer), after)
+        keys = tuple(islice(found, self.page_rows))
+        return UnsettledPage(keys=keys, more=next(found, None) is not None)
+
+    def _fast_votes(self, view: Snapshot, ballot: Ballot, after: bytes | None) -> Iterator[Unsettled]:
+        begin = self._votes if after is None else self._votes + pack_bytes(after) + b"\x00"
+        for row, value in scan(view, begin, self._votes + pack_bytes(FIRST_SYSTEM_KEY)[:-1], SCAN_ROWS, False):
+            vote = wire.decode_vote(value)
+            if vote.ballot == ballot:
                 yield Unsettled(key=name(row, self._votes), version=vote.proposal.base + 1)
 
     # The changelog's ends

@@ -10,6 +10,7 @@ from random import Random
 from typing import TypeVar
 
 from epoxy.model.errors import StoreError, StoreFailed
+from epoxy.ports import StartMark
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.io_thread import Post
 from epoxy.store.embedded.store import EmbeddedStore
@@ -112,6 +113,12 @@ class EmbeddedDisk:
         self._store: EmbeddedStore | None = None
         self._executors: list[TimedIo] = []
         self._cut_starts = self._images = 0
+        self._folder: DataDir | None = None
+
+    @property
+    def mark(self) -> StartMark:
+        assert self._folder is not None, "of the process that has opened it"
+        return self._folder
 
     def open(self, user: DiskUser) -> EmbeddedStore:
         """Sometimes the power is cut while a process starts, and the next one finds what that left."""
@@ -163,7 +170,7 @@ class EmbeddedDisk:
             self._executors.append(TimedIo(user, self.dice))
             return self._executors[-1]
 
-        DataDir.open(FOLDER, replica=self._replica, name="simulated", files=files)
+        self._folder = DataDir.open(FOLDER, replica=self._replica, name="simulated", files=files)
         return EmbeddedStore(
             FOLDER,
             post=user.soon,

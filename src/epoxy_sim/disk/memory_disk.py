@@ -7,6 +7,14 @@ from epoxy.store.memory import MemoryStore
 from epoxy_sim.disk.port import DiskUser
 
 
+class MemoryMark:
+    is_marked = False
+
+    def mark(self) -> bool:
+        self.is_marked = True
+        return True
+
+
 class MemoryDisk:
     """What a crash leaves is a prefix of the transactions, at least all that are durable."""
 
@@ -15,6 +23,7 @@ class MemoryDisk:
         self._store: MemoryStore | None = None
         self._before_lies: dict[bytes, bytes] | None = None
         self._shortened = False
+        self.mark = MemoryMark()
 
     def open(self, user: DiskUser) -> MemoryStore:
         if self._shortened:
@@ -43,6 +52,7 @@ class MemoryDisk:
     def image(self) -> "MemoryDisk":
         copy = MemoryDisk(self._contents if self._store is None else self._store.survivors())
         copy._shortened = self._shortened
+        copy.mark.is_marked = self.mark.is_marked
         return copy
 
     def shorten(self) -> None:

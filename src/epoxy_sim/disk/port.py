@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from epoxy.ports import StartMark
 from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.store.memory import MemoryStore
 
@@ -27,6 +28,10 @@ class DiskUser(Protocol):
 
 
 class Disk(Protocol):
+    @property
+    def mark(self) -> StartMark:
+        """Of the directory that the last process opened."""
+
     def open(self, user: DiskUser) -> SimStore:
         """The store on it, for a new process. Raises StoreRefused, as production does."""
 

@@ -123,7 +123,7 @@ def tell_anyway(pending: PendingWrite, outcome: Outcome) -> Outcome:
     return outcome
 
 
-mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again", since=560)(always)
+mutant(CarryNumbers, "is_new", "carry-taken-twice", "a Carry that comes again is taken again", since=1_429)(always)
 
 
 # Instances, and the queue

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store, sends_early
 from epoxy_sim.keys.plans.crash_points import crash_points
 from epoxy_sim.keys.plans.disk_copies import disk_copies, has_disk_copies
+from epoxy_sim.keys.plans.early_accepts import early_accepts, has_early_accepts
 from epoxy_sim.keys.plans.hot import HOT_ASKS, hot
 
 POLLS = 20
@@ -45,11 +46,14 @@ def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPo
         plan = hot(seed, n, policy)
     elif has_disk_copies(seed) and (n is None or n > 2):
         plan = disk_copies(seed, workload, n, policy)
+    elif has_early_accepts(seed) and (n is None or n > 2):
+        plan = early_accepts(seed, workload, n, policy)
     else:
         plan = (crash_points if seed % 4 == 3 else swarm)(seed, workload, n, policy)
     if seed % LENT_EVERY == LENT.get(workload):
         plan = with_expiries(plan)
-    return replace(plan, embedded=has_embedded_store(seed), timing=with_near(plan.timing, plan.n, seed))
+    timing = with_near(plan.timing, plan.n, seed)
+    return replace(plan, embedded=has_embedded_store(seed), timing=timing, early=plan.early or sends_early(seed))
 
 
 def with_expiries(plan: Plan) -> Plan:

@@ -13,10 +13,13 @@ from epoxy.codec.plain_requests import Incoming
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, first_epoch
 from epoxy.model.errors import RottenRow, StoreError, StoreFailed
 from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
-from epoxy.model.messages import Reply, Request
+from epoxy.model.members import FastVotesRead, MemberReply
+from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
+from epoxy.node.members.early_accepts import EarlyAccepts
+from epoxy.node.members.member import fast_votes
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.store.embedded.store import DELAY_MS
 from epoxy.store.member_rows import MemberSpace
@@ -44,8 +47,14 @@ ROTS = {
 GREET_MS = 50.0
 """Between two attempts of a process to reach the others, until enough of them have recorded its start."""
 
+AGAIN_MS = 3.0
+"""Before a peer is asked again for fast votes: runs are short."""
+
 OPEN_MS = 1.0
 """Between two checks of whether its start is durable."""
+
+FEW_ROWS = 2
+"""Of a page."""
 
 PROBE_MS = 300.0
 """Between two probes after that, in runs in which positions matter."""
@@ -250,6 +259,7 @@ class Life:
         self.replica.watchers.append(self._watch)
         self.is_starting = True
         space = MemberSpace(self.replica.keyspace, machine.id)
+        space.page_rows = FEW_ROWS
         self._space = space
         strict = machine.strict_start
         self.gate = PeerGate(self.replica, self.store, space, self, StartDice(machine.start_dice), strict=strict)
@@ -265,6 +275,10 @@ class Life:
         self.driver = Driver(self.replica, self.transport, self, self, machine.timing, alarm)
         if machine.plan.encoded:
             self.driver.encode_writes(self.send_encoded, lambda: self.gate.may_vote)
+        if machine.plan.early:
+            self.early = EarlyAccepts(self.driver, self.store, machine.disk.mark, self.ask_fast_votes)
+            self.early.again_ms = AGAIN_MS
+            self.call_later(0, self.early.start)
 
     def _open(self, machine: Machine) -> SimStore | RottingStore:
         store = machine.disk.open(self)
@@ -316,6 +330,11 @@ class Life:
     def votes(self) -> bool:
         """Whether it takes requests of clients, by the configuration it knows."""
         return self.gate.may_vote and self.machine.id in self.replica.config.voters
+
+    @property
+    def is_forgetful(self) -> bool:
+        """Whether it votes, and its fast rounds wait for answers of the others."""
+        return self.driver.is_forgetful and self.votes
 
     def admits(self, other: "Life", greeting: Greeting, told: Sighting | None = None) -> StoreMismatch | None:
         """Judge a request or a reply of the other. The first one on a connection brings its greeting."""
@@ -373,6 +392,25 @@ class Life:
         self.machine.network.hung_up(self)
         for hang_up in self.hang_ups:
             self.machine.world.after(0, hang_up)
+
+    def ask_fast_votes(self, to: int, request: FastVotesRead, answered: Callable[[MemberReply], None]) -> None:
+        waiting = [answered]
+
+        def answer(reply: MemberReply) -> None:
+            if waiting:
+                waiting.pop()(reply)
+
+        if not self.gate.answers(request):
+            answer(Failed(reason="this node takes no part yet, or no longer"))
+            return
+        self.call_later(self.machine.timing.round_timeout_ms, lambda: answer(Failed(reason="timeout")))
+        self.machine.network.ask_fast_votes(self, to, request, answer)
+
+    def tell_fast_votes(self, request: FastVotesRead, answered: Callable[[MemberReply], None]) -> None:
+        if self.gate.answers(request):
+            self.store.when_durable(partial(answered, fast_votes(self.store, self._space, request)))
+        else:
+            self.store.when_durable(partial(answered, Failed(reason="this node takes no part yet, or no longer")))
 
     # Clock
 

@@ -8,6 +8,7 @@ from random import Random
 from epoxy.codec import wire
 from epoxy.codec.plain_requests import Incoming, read_peer_request
 from epoxy.model.incarnation import Greeting
+from epoxy.model.members import FastVotesRead, MemberReply
 from epoxy.model.messages import Carry, CarryAnswers, Commit, Failed, Reply, Request
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind, Weather
@@ -77,6 +78,24 @@ class Network:
             self._travel(life.machine.id, to, arrive, extra_loss, requests)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
+    def ask_fast_votes(
+        self, life: Life, to: int, request: FastVotesRead, answered: Callable[[MemberReply], None]
+    ) -> None:
+        if life.machine.life is not life:
+            return
+        spoken = life.gate.greeting(to)
+
+        def arrived(receiver: Life) -> None:
+            receiver.tell_fast_votes(request, partial(told, receiver))
+
+        def told(receiver: Life, reply: MemberReply) -> None:
+            reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
+            self._return(life, receiver, spoken, reply, lambda: answered(reply))
+
+        if self._world.trace is not None:
+            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {say(request)}")
+        self._travel(life.machine.id, to, lambda: self._reach(life, to, spoken, arrived, answered), 0.0)
+
     def greet(self, life: Life, to: int) -> None:
         """A probe: a request without contents. Its answer leaves when the greeting is recorded durably."""
         spoken = life.gate.greeting(to)
@@ -105,9 +124,12 @@ class Network:
         self._world.begin_here()
 
     def is_cleared(self) -> bool:
-        """Whether every process that is a member votes, or is refused."""
+        """Whether every process that is a member votes, or is refused; and none is forgetful, if none is refused, whose
+        answer it would want."""
         lives = [machine.life for machine in self.machines.values() if machine.life is not None]
         members = [life for life in lives if life.replica.config.info(life.machine.id) is not None]
+        if any(life.is_forgetful for life in members) and not any(life.gate.refused for life in members):
+            return len(members) < len(self.machines)
         return all(life.gate.may_vote or life.gate.refused for life in members)
 
     def judge_refusals(self) -> None:

@@ -69,9 +69,9 @@ def conclude_anyway(requests: PlainRequests, commit: PlainRequest) -> bool:
 
 
 @mutant(PlainRequests, "vote", "plain-own-vote-missing", "no vote at home before the round of a plain write")
-def vote_for_others(requests: PlainRequests, key: bytes, before: PlainState, row: bytes) -> None:
+def vote_for_others(requests: PlainRequests, key: bytes, before: PlainState, row: bytes, *, urgent: bool) -> None:
     if decode_vote(row).ballot.replica_id != requests._replica.me:
-        vote(requests, key, before, row)
+        vote(requests, key, before, row, urgent=urgent)
 
 
 @mutant(Replica, "when_durable", "plain-told-undurable", "a plain write does not wait for the home's disk")

@@ -19,6 +19,14 @@ def has_embedded_store(seed: int) -> bool:
     return seed % EMBEDDED_SEEDS == 1
 
 
+LATE_SEEDS = 4
+"""In one run of so many every Accept waits for the own vote."""
+
+
+def sends_early(seed: int) -> bool:
+    return seed % LATE_SEEDS != 0
+
+
 class Ask(enum.Enum):
     """What a client does in one step."""
 
@@ -198,6 +206,8 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     suspends: bool = False
     """Whether the timers of a machine that pauses stand still with it, where machines have such clocks."""
     clock_steps: tuple[ClockStep, ...] = ()
+    early: bool = False
+    """Whether processes send Accepts before their own votes are durable, where that is allowed."""
 
     @property
     def first_members(self) -> tuple[int, ...]:

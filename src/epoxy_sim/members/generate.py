@@ -4,7 +4,7 @@ what they were."""
 from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.keys.plan import Plan, has_embedded_store
+from epoxy_sim.keys.plan import Plan, has_embedded_store, sends_early
 from epoxy_sim.keys.plans.disk_copies import has_disk_copies
 from epoxy_sim.members.plans.churn import churn
 from epoxy_sim.members.plans.copying import copying
@@ -18,4 +18,4 @@ KINDS = (churn, stragglers, copying, joint_epoch, last_vote_leaves, disk_loss)
 
 def generate(seed: int, policy: QuorumPolicy | None = None) -> Plan:
     draw = replaced_copies if has_disk_copies(seed) else KINDS[seed % len(KINDS)]
-    return replace(draw(seed, policy), embedded=has_embedded_store(seed))
+    return replace(draw(seed, policy), embedded=has_embedded_store(seed), early=sends_early(seed))

@@ -38,7 +38,7 @@ from epoxy.store import member_rows
 from epoxy.store.row_kinds import REMEDIES, Remedy, Row, RowKind
 from epoxy_sim.disk import rot
 from epoxy_sim.disk.rot import CheckedTransaction
-from epoxy_sim.keys import plain_mutants
+from epoxy_sim.keys import early_mutants
 from epoxy_sim.keys.generate import HOT
 from epoxy_sim.keys.mutants import AMBIGUOUS, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, constant, never, nothing
@@ -53,7 +53,7 @@ MEMBERSHIP = "membership"
 ROT = "rot"
 """The workload in which rows of the disks rot, while members change."""
 
-MUTANTS = Mutants(KeysMutant, plain_mutants.MUTANTS)
+MUTANTS = Mutants(KeysMutant, early_mutants.MUTANTS)
 mutant = partial(MUTANTS.mutant, workload=MEMBERSHIP)
 
 

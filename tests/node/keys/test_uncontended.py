@@ -62,7 +62,7 @@ def test_nothing_is_sent_before_the_local_vote_is_durable() -> None:
 
 def test_a_replica_alone_is_its_own_fast_quorum() -> None:
     node = Node(config=config_of(1))
-    node.handle(Commit(key=b"other", epoch=1, proposal=prop(b"other")))
+    node.handle(Prepare(key=b"other", epoch=1, ballot=Ballot(2, B), base=0))
     node.write()
     node.disk.sync_once()
     assert node.outcomes == [], "neither vote nor commit is durable"

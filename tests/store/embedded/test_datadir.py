@@ -56,6 +56,31 @@ def test_a_first_member_of_a_restored_cluster_does_not_begin_empty(tmp_path: Pat
     assert not (tmp_path / "tree").exists()
 
 
+def test_a_mark_stays_until_it_is_taken_away(tmp_path: Path) -> None:
+    with opened(tmp_path) as first:
+        assert not first.is_marked
+        assert first.mark()
+        assert first.is_marked
+    with opened(tmp_path) as second:
+        assert second.is_marked, "the first did not end in order"
+        assert (tmp_path / "format").read_bytes() == b'{"format":6,"replica":7}'
+        second.unmark()
+    with opened(tmp_path) as third:
+        assert not third.is_marked
+        assert (tmp_path / "format").read_bytes() == b'{"format":5,"replica":7}'
+
+
+def test_a_mark_that_the_disk_refuses_is_none(tmp_path: Path) -> None:
+    class Full(SystemFiles):
+        def sync(self, file: int) -> None:  # noqa: ARG002
+            raise OSError(28, "no space left on the disk")
+
+    opened(tmp_path).close()
+    with DataDir.open(tmp_path, replica=7, name="eu-west-1", files=Full()) as full:
+        assert not full.mark()
+        assert not full.is_marked
+
+
 def test_an_empty_directory_is_good_too(tmp_path: Path) -> None:
     opened(tmp_path).close()
     assert (tmp_path / "format").exists()
@@ -182,7 +207,7 @@ def test_a_refused_directory_is_let_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ('{"format": 6, "tenants": []}', "format 6, which is newer than this release knows: it reads format 5"),
+        ('{"format": 7, "tenants": []}', "format 7, which is newer than this release knows: it reads format 5"),
         ('{"format": 0, "replica": 7}', "format 0; this release reads format 5, and migrates 4"),
         ('{"format": 5, "replica": 9}', "belongs to replica 9, this is replica 7"),
         ('{"format": 1}', "the file `format` is damaged"),

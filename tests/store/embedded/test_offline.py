@@ -40,6 +40,14 @@ def test_the_log_counts_above_the_tree_and_nothing_is_changed(tmp_path: Path) ->
     assert image(path) == before
 
 
+def test_the_directory_of_a_node_that_was_killed_is_read(tmp_path: Path) -> None:
+    path = made(tmp_path / "data")
+    with DataDir.open(path, replica=7, name="eu", cluster="00000000000000aa") as killed:
+        assert killed.mark()
+    with StoppedStore(path) as store:
+        assert store.rows.get(b"d") == b"4"
+
+
 def test_a_disk_that_is_read_only_is_enough(tmp_path: Path) -> None:
     path = made(tmp_path / "data")
     (path / "lock").unlink()

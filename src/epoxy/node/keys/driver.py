@@ -94,6 +94,9 @@ class Driver:
         """Takes each write and returns where its outcome goes instead, while commits are sampled."""
         self.plain: PlainWrites | None = None
         """None: no request leaves encoded, and all writes go by the rules alone."""
+        self._forgetful = False
+        self.fast_rounds_wait_for: Callable[[], list[int]] = list
+        """Replicas that must answer this start before its own writes take the fast round."""
         self._plan: RoundPlan | None = None
         self._queues: dict[bytes, KeyQueue | SingleWrite] = {}
         self._reads: Counter[bytes] = Counter()
@@ -413,6 +416,14 @@ class Driver:
             return True
         return queue.add(QueuedWrite(pending, now_ms, None, home=home))
 
+    @property
+    def is_forgetful(self) -> bool:
+        """Of `Context.forgetful`."""
+        return self._forgetful
+
+    def set_forgetful(self, forgetful: bool) -> None:
+        self._forgetful, self._plan = forgetful, None
+
     def plan(self) -> RoundPlan:
         """For the configuration and the timing in force."""
         plan = self._plan
@@ -424,7 +435,14 @@ class Driver:
         return self._dice.uniform()
 
     def _context(self) -> Context:
-        return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
+        replica = self.replica
+        return Context(
+            me=replica.me,
+            config=replica.config,
+            dice=self._dice,
+            timing=self.timing,
+            forgetful=self._forgetful,
+        )
 
 
 def no_commands(steps: Steps, _register: Register) -> Evaluated:

@@ -42,7 +42,7 @@ class PlainRequests:
             return COMMIT_OK
         if not is_open(state):
             return None
-        self.vote(request.key, state, request.vote())
+        self.vote(request.key, state, request.vote(), urgent=True)
         return ACCEPT_OK
 
     def conclude(self, commit: PlainRequest) -> bool:
@@ -75,10 +75,10 @@ class PlainRequests:
         version = version_to_overwrite(record)
         return PlainState(record, vote or b"", version) if version else None
 
-    def vote(self, key: bytes, before: PlainState, vote: bytes) -> None:
-        """Rule 4."""
+    def vote(self, key: bytes, before: PlainState, vote: bytes, *, urgent: bool) -> None:
+        """Rule 4. An own vote that rides in front of its commit is not `urgent`: see `urgency.rides`."""
         after = PlainState(before.record, vote, before.version)
-        self._store.put(self._rows.voted(key, vote), None)
+        self._store.put(self._rows.voted(key, vote), None, urgent=urgent)
         self._states.put_plain(key, after)
         for watcher in self._replica.watchers:
             watcher(key, as_state(before), as_state(after))

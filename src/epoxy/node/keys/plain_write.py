@@ -106,7 +106,7 @@ class PlainWrite(SingleWrite):
         to be asked."""
         driver, plan, pending = self._driver, self._plan, self.pending
         write, replica = pending.write, driver.replica
-        if not plan.votes or plan.is_joint or driver.stale_keys.is_watching:
+        if not plan.votes or plan.is_joint or driver.is_forgetful or driver.stale_keys.is_watching:
             return False
         before = replica.plain.state(self.key)
         if before is None or before.vote or (before.record and not write.mutable):
@@ -119,8 +119,9 @@ class PlainWrite(SingleWrite):
         )
         commit = self._commit = plain_commit(self.key, plan.epoch, own)
         self._before = before
-        replica.plain.vote(self.key, before, commit.vote_at(self._home.ballot))
-        if plan.need == 1:
+        rides = replica.early or plan.need == 1
+        replica.plain.vote(self.key, before, commit.vote_at(self._home.ballot), urgent=not rides)
+        if rides:
             self._ask()
         else:
             replica.when_durable(self._ask)

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from epoxy.codec.plain_requests import Incoming, PlainRequest, decoded
 from epoxy.model.ballot import Ballot
-from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY, ClusterConfig
+from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
 from epoxy.model.errors import RottenRow, StoreUnavailable
 from epoxy.model.instances import InTerm
 from epoxy.model.messages import (
@@ -40,11 +40,12 @@ from epoxy.model.records import FRESH, ChangelogEntry, ExpiryEntry, KeyState, Pr
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.plain_requests import PlainRequests
+from epoxy.node.keys.urgency import ends, is_news, rides
 from epoxy.node.members import config_record
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.effects import Adopt
 from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.keys.operations import Cache, Conclude, FastVote, KeyOp, LocalOp, Peek, Reserve, Select
+from epoxy.protocol.keys.operations import Cache, Conclude, KeyOp, LocalOp, Peek, Reserve, Select
 from epoxy.protocol.keys.restoring import restored
 from epoxy.store.keyspace import Keyspace
 
@@ -105,6 +106,8 @@ class Replica:
         """At the gateway of a datacenter: lets the other nodes come to rest, before a configuration is adopted."""
         self.owns: Callable[[bytes], bool] = every_key
         """Whether the rules of this key run here, in a datacenter of several nodes."""
+        self.early = False
+        """Whether Accepts leave before the own vote is durable: see `node.members.early_accepts`."""
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me, shared=store.loads_ahead)
@@ -146,7 +149,7 @@ class Replica:
         match op:
             case Select() | Conclude() | Reserve() | Commit():
                 result = self._operation(op)
-                if isinstance(result, FastVote) and isinstance(op, Select) and op.decides:
+                if rides(op, result, early=self.early):
                     done(result)
                 else:
                     self._store.when_durable(partial(done, result))
@@ -222,7 +225,7 @@ class Replica:
         before = self._state(key)
         after, result = local.perform(before, op, self.config)
         if after is not before:
-            self._move(key, before, after)
+            self._move(key, before, after, urgent=not rides(op, result, early=self.early))
         else:
             self._states.put(key, after)
         return result
@@ -452,20 +455,6 @@ class Replica:
             for watcher in self.config_watchers:
                 watcher(CONFIG_KEY, *states)
         self.release()
-
-
-def is_news(request: Incoming) -> bool:
-    """A decision that a peer tells and expects no answer to: a crash that loses it is as harmless as a message that is
-    lost. What a node itself lives by is as urgent as a vote: configurations, grants, sessions. So is a tombstone: as
-    soon as it is known, `Leases` hides the value before it, which is not to be absent for longer than a sync takes."""
-    if isinstance(request, PlainRequest):
-        return not request.is_accept  # a value of a client's key
-    return isinstance(request, Commit) and request.key < FIRST_SYSTEM_KEY and not request.proposal.is_tombstone
-
-
-def ends(committed: Proposal | None) -> bool:
-    """A value that is hidden as over is shown again until what overwrote it is durable: not for longer than a sync."""
-    return committed is not None and committed.expiry is not None
 
 
 def none_queued(_key: bytes) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from epoxy.model.members import (
     ActorsRead,
     ChangelogRead,
     ChangeRequest,
+    FastVotesRead,
     Figures,
     FiguresRead,
     HeldRead,
@@ -22,6 +23,7 @@ from epoxy.model.members import (
     MemberStatus,
     SnapshotRead,
     StatusRead,
+    UnsettledPage,
     UnsettledRead,
     ValuesRead,
 )
@@ -157,6 +159,9 @@ class Membership:
             return
         if isinstance(request, FiguresRead):
             self._store.when_durable(partial(answered, Figures(report=self.figures())))
+            return
+        if isinstance(request, FastVotesRead):
+            self._store.when_durable(partial(answered, fast_votes(self._store, self.space, request)))
             return
         if isinstance(request, PAGES):
             self.key_sync.serve(partial(self._reply, request), answered)
@@ -349,6 +354,16 @@ class Membership:
     def _publish(self, config: ClusterConfig, done: Done) -> None:
         value = wire.encode_config(config)
         self.driver.write(Write(key=CONFIG_KEY, value=value, mutable=True, if_version=config.epoch - 1), done)
+
+
+def fast_votes(store: Store, space: MemberSpace, request: FastVotesRead) -> UnsettledPage | Failed:
+    """Several processes that share a store hand requests on to each other: an Accept that was heard long ago may be
+    voted for later."""
+    if store.loads_ahead:
+        return Failed(reason="several processes serve this replica")
+    reply = whole_or_failed(store, lambda tx: space.fast_votes_page(tx.snapshot, request.proposer, request.after))
+    assert isinstance(reply, UnsettledPage | Failed)
+    return reply
 
 
 def not_adopted(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | None:

@@ -59,7 +59,7 @@ def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState
     folded = fold(op.writes, committed, op.me)
     if isinstance(folded, Unfolded):
         return state, folded
-    if not state.is_untouched or not may_be_fast(config):
+    if not state.is_untouched or op.forgetful or not may_be_fast(config):
         rival = highest(state)
         if not op.insists and is_rivals(rival, op.me) and rival.replica_id != op.silent:
             return state, Occupied(state.version)

@@ -77,7 +77,8 @@ class Select(Struct, frozen=True, kw_only=True):
     classic ballot. Those that may be decided already are looked for first. `insists`: a ballot is reserved
     also while a rival has the highest one here, and without it if the rival is `silent`. `decides`: the fast vote of
     this replica is a quorum. Nothing leaves it between vote and commit, so the commit does not wait for the vote to be
-    durable: both become so in their order, mostly at once, before the writes are answered."""
+    durable: both become so in their order, mostly at once, before the writes are answered. `forgetful`: a classic
+    ballot is reserved in any case."""
 
     key: bytes
     writes: tuple[PendingWrite, ...]
@@ -87,6 +88,7 @@ class Select(Struct, frozen=True, kw_only=True):
     insists: bool = False
     silent: int = 0
     decides: bool = False
+    forgetful: bool = False
 
 
 class Reserve(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoch
 from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
@@ -169,6 +169,7 @@ def selection(intent: FoldIntent, ctx: Context, *, insists: bool = False) -> Sel
         insists=insists,
         silent=intent.silent,
         decides=ctx.votes and ctx.config.quorums.fast == 1,
+        forgetful=ctx.forgetful and intent.key < FIRST_SYSTEM_KEY,
     )
 
 

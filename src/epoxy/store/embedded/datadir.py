@@ -1,7 +1,7 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
 format      {"format": 5, "replica": id, "cluster": id}, written when the directory is made, as the last thing; the
-            cluster's id is empty unless it was made from a backup
+            cluster's id is empty unless it was made from a backup; 6 in place of 5: marked, see `DataDir.mark`
 lock        the name of the process that uses the directory; locked, as is the directory itself: without this file a
             second process is refused all the same, and versions before format 5 lock the file alone
 restoring   a directory that is being made from a backup: `bulk.py`
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import cluster_name
 from epoxy.model.errors import StoreRefused
-from epoxy.model.versions import DIRECTORY_FORMAT
+from epoxy.model.versions import DIRECTORY_FORMAT, EARLY_DIRECTORY
 from epoxy.store.embedded.files import (
     FORMAT_FILE,
     LOG_FOLDER,
@@ -56,11 +56,12 @@ class DataDir:
     """Holds the locks. They are released when the process ends, in whatever way."""
 
     def __init__(
-        self, path: Path, locks: tuple[int, ...], *, is_new: bool = False, cluster: str = "", files: Files
+        self, path: Path, locks: tuple[int, ...], found: Description, *, is_new: bool = False, files: Files
     ) -> None:
         self.path = path
         self.is_new = is_new
-        self.cluster = cluster
+        self.cluster = found.cluster
+        self._found = found
         self._locks = locks
         self._files = files
 
@@ -94,7 +95,29 @@ class DataDir:
         except BaseException:
             release(locks, files)
             raise
-        return cls(path, locks, is_new=is_new, cluster=found.cluster, files=files)
+        return cls(path, locks, found, is_new=is_new, files=files)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a process that may have sent Accepts before its own votes were durable has not ended in order."""
+        return self._found.format == EARLY_DIRECTORY
+
+    def mark(self) -> bool:
+        """Before this process sends the first such Accept: durable when this returns. False: the disk refused it."""
+        try:
+            self._describe(replace(self._found, format=EARLY_DIRECTORY))
+        except OSError:
+            return False
+        return True
+
+    def unmark(self) -> None:
+        """The store is closed, all its votes are durable, and no other replica has votes that are not known here."""
+        if self.is_marked:
+            self._describe(replace(self._found, format=FORMAT))
+
+    def _describe(self, found: Description) -> None:
+        write_whole(self._files, self.path / FORMAT_FILE, json.encode(found))
+        self._found = found
 
     def close(self) -> None:
         release(self._locks, self._files)
@@ -216,12 +239,12 @@ def holding(path: Path, name: str, files: Files = SYSTEM_FILES) -> Iterator[None
 
 def check_format(path: Path, found: int) -> None:
     """Both numbers are named, and what to do: the directory is left as it is."""
-    if found > FORMAT:
+    if found > EARLY_DIRECTORY:
         raise StoreRefused(
             f"data directory {path}: format {found}, which is newer than this release knows: it reads format {FORMAT}; "
             "install the release that wrote it, or a later one"
         )
-    if found not in (FORMAT, FROM_FORMAT):
+    if found not in (EARLY_DIRECTORY, FORMAT, FROM_FORMAT):
         raise StoreRefused(
             f"data directory {path}: format {found}; this release reads format {FORMAT}, and migrates {FROM_FORMAT}; "
             "an earlier release brings it there first"
@@ -269,7 +292,7 @@ def read_description(file: Path, files: Files) -> Description:
     try:
         data = files.read(file)
         version = json.decode(data, type=dict[str, object]).get("format")
-        if isinstance(version, int) and version > FORMAT:
+        if isinstance(version, int) and version > EARLY_DIRECTORY:
             return Description(format=version, replica=0)
         return json.decode(data, type=Description)
     except (DecodeError, ValidationError) as error:

@@ -167,7 +167,7 @@ class StoppedStore:
             raise StoreRefused(f"data directory {self.path}: not made by Epoxy (it has no file `{FORMAT_FILE}`)")
         found = read_description(self.path / FORMAT_FILE, self._files)
         check_format(self.path, found.format)
-        if found.format == FORMAT and self._files.exists(self.path / DRAFT):
+        if found.format >= FORMAT and self._files.exists(self.path / DRAFT):
             raise StoreRefused(
                 f"data directory {self.path}: its migration to format {FORMAT} was interrupted; start its node once"
             )
