@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
+from epoxy.protocol.effects import Timing
 from epoxy_sim.datacenter.plan import DatabaseWeather, DatacenterPlan, DatacenterStep, NodeFault, NodeFaultKind
 from epoxy_sim.keys.generate import draw_timing, with_near
-from epoxy_sim.keys.plan import Ask
+from epoxy_sim.keys.plan import MACHINE_MS, Ask
 
 SIZES = (1, 1, 3)
 """Datacenters. One alone decides by itself: whatever goes wrong in its database is seen by clients."""
@@ -70,7 +71,7 @@ def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = N
         faults_end_us=until_us,
         flushes_batches=seed % FLUSHING_SEEDS == FLUSHING_SEEDS - 1,
     )
-    plan = replace(plan, timing=with_near(plan.timing, plan.n, seed))
+    plan = replace(plan, timing=with_near(patient(plan), plan.n, seed))
     if seed % WAKING_SEEDS == 0 and not is_calm:
         return with_wakings(dice, plan)
     if seed % CONFIG_SEEDS == 0 and not is_calm:
@@ -83,6 +84,13 @@ def generate(seed: int, *, n: int | None = None, policy: QuorumPolicy | None = N
     ]
     faults = [] if is_calm else draw_node_faults(dice, plan)
     return replace(plan, faults=tuple(sorted((*joins, *faults), key=lambda fault: fault.at_us)))
+
+
+def patient(plan: DatacenterPlan) -> Timing:
+    """An optimistic read of a key that is not held has one round: on the fastest clock, too, its timer must not ring
+    before an answer can have come, or the last look fails although all is calm."""
+    least_ms = (4 * plan.distance_us / 1000 + MACHINE_MS) * max(1.0, *plan.rates)
+    return replace(plan.timing, round_timeout_ms=max(plan.timing.round_timeout_ms, least_ms))
 
 
 def with_wakings(dice: Random, plan: DatacenterPlan) -> DatacenterPlan:
