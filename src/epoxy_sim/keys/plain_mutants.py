@@ -59,7 +59,9 @@ mutant(KeyStateCache, "put_plain", "plain-not-remembered", "memory keeps the sta
     since=14_500,
 )
 def conclude_anyway(requests: PlainRequests, commit: PlainRequest) -> bool:
-    record, vote = overlook_the_promise(requests._rows, requests._store.newest(), commit.key)
+    found = overlook_the_promise(requests._rows, requests._store.newest(), commit.key)
+    assert found is not None
+    record, vote = found
     version = version_to_overwrite(record) if record is not None else 0
     before = PlainState(record or b"", vote or b"", version)
     if commit.version != version + 1 or (record is not None and not version):

@@ -94,15 +94,12 @@ class Pair:
         own, rules = self.nodes
         self.same(own.store._visible.values, rules.store._visible.values, what)
         self.same(own.store._synced, rules.store._synced, what)
-        self.same(
-            *[[(each.to, each.requests, each.answered is None) for each in node.transport.sent] for node in self.nodes],
-            what,
-        )
+        self.same(messages(own), messages(rules), what)
         self.same(own.outcomes, rules.outcomes, what)
         self.same(own.alarms, rules.alarms, what)
         self.same(own.clock.pending, rules.clock.pending, what)
         self.same([*own.driver._queues], [*rules.driver._queues], what)
-        self.same(*self.told, what)
+        self.same(self.told[0], self.told[1], what)
 
     def states(self, what: object) -> None:
         for key in KEYS:
@@ -114,6 +111,10 @@ class Pair:
             ours, rules = ours[first:], rules[first:]
         if ours != rules:
             raise Finding(f"{ours}, and by the rules {rules}, after {what}")
+
+
+def messages(node: Node) -> list[object]:
+    return [(each.to, each.requests, each.answered is None) for each in node.transport.sent]
 
 
 class GatedTransport:
@@ -170,7 +171,7 @@ def write_of(dice: Random, version: int) -> Write:
         {"value": value, "session": b"s" * 16},
         {"value": None, "touch": True, "ttl_ms": 7000},
     )
-    return Write(key=key, mutable=True, **dice.choice(rest))  # type: ignore[arg-type]
+    return Write(key=key, mutable=True, **dice.choice(rest))
 
 
 def rival(dice: Random, version: int) -> Proposal:
@@ -252,7 +253,7 @@ def step(dice: Random, pair: Pair, counts: Counter[str]) -> None:
         pair.both(lambda node: node.driver.write(write, node.outcomes.append), write)
         counts["plain"] += isinstance(pair.own.driver._queues.get(write.key), PlainWrite)
     elif kind < 0.5:
-        pair.both(lambda node: node.disk.flushes and node.disk.sync_once(), "a sync")
+        pair.both(end_sync, "a sync")
     elif kind < 0.85:
         answer(dice, pair)
     elif kind < 0.93:
@@ -262,6 +263,11 @@ def step(dice: Random, pair: Pair, counts: Counter[str]) -> None:
         pair.both(lambda node: node.clock.advance(by_ms), f"{by_ms} ms")
     else:
         beside(dice, pair)
+
+
+def end_sync(node: Node) -> None:
+    if node.disk.flushes:
+        node.disk.sync_once()
 
 
 def beside(dice: Random, pair: Pair) -> None:
