@@ -19,6 +19,7 @@ n5-no-exclusion         Agreement
 n3-no-exclusion         OneCandidate
 n3-no-exclusion-agrees  holds
 early                   holds
+early-two               holds
 early-unasked           Agreement
 early-one-answer        Agreement
 early-not-forgone       Agreement

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from epoxy.model.ballot import Ballot, fast_ballot
+from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
 from epoxy.model.cluster import CONFIG_KEY, first_epoch
 from epoxy.model.errors import RottenRow
 from epoxy.model.members import (
@@ -203,6 +203,20 @@ def test_a_place_in_another_store_is_gone() -> None:
     assert space.snapshot_page(store.begin(), snapshot_read(78, b"a")) == CursorTruncated()
     assert not isinstance(space.changelog_page(store.begin(), changelog_read(77, NO_STAMP)), CursorTruncated)
     assert space.changelog_page(store.begin(), changelog_read(78, NO_STAMP)) == CursorTruncated()
+
+
+def test_fast_votes_for_proposals_of_one_replica_are_listed_in_pages() -> None:
+    store, space = MemoryStore(), members(page_rows=2)
+    ballots = {b"a": fast_ballot(1), b"b": fast_ballot(2), b"c": fast_ballot(1), b"d": fast_ballot(1)}
+    for key, ballot in {**ballots, b"e": Ballot(2, 1), CONFIG_KEY: fast_ballot(1)}.items():
+        promised = ballot if ballot.is_classic else NO_BALLOT
+        state = KeyState(promised=promised, vote=Vote(proposal=proposal(), ballot=ballot, epoch=1))
+        store.transact(lambda tx, key=key, state=state: SPACE.save(tx, key, FRESH, state))  # type: ignore[misc]
+    first = space.fast_votes_page(store.begin(), 1, None)
+    assert ([each.key for each in first.keys], first.more) == ([b"a", b"c"], True)
+    second = space.fast_votes_page(store.begin(), 1, b"c")
+    assert (second.keys, second.more) == ((Unsettled(key=b"d", version=1),), False)
+    assert space.fast_votes_page(store.begin(), 3, None).keys == ()
 
 
 def test_votes_of_earlier_epochs_that_count_are_unsettled() -> None:

@@ -11,6 +11,8 @@ from epoxy.model.members import FastVotesRead, MemberReply, Unsettled, Unsettled
 from epoxy.model.messages import Accept, AcceptOk, Commit, Failed, Prepare, Read, ReadOk
 from epoxy.node.members import config_record
 from epoxy.node.members.early_accepts import AGAIN_MS, LONGEST_MS, EarlyAccepts, may_be_early
+from epoxy.node.members.member import fast_votes
+from epoxy.store.member_rows import MemberSpace
 from tests.node.bench import Node
 from tests.node.keys.driver_bench import kinds
 from tests.protocol.keys.harness import KEY, A, B, C, config_of, prop
@@ -230,3 +232,12 @@ def test_a_forgetful_start_does_not_end_clean() -> None:
     world.early.end()
     world.node.disk.sync()
     assert not world.early.is_clean
+
+
+def test_several_processes_of_one_replica_do_not_answer() -> None:
+    node = Node()
+    space = MemberSpace(node.replica.keyspace, A)
+    request = FastVotesRead(proposer=B, after=None)
+    assert fast_votes(node.store, space, request) == NOTHING
+    node.store.loads_ahead = True
+    assert isinstance(fast_votes(node.store, space, request), Failed)
