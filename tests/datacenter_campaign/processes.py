@@ -27,6 +27,7 @@ from epoxy.testing.datacenter_cluster import errors_in
 from epoxy.testing.process_cluster import Cluster, ClusterNode, cluster
 from tests.datacenter_campaign.__main__ import BREATH_S, judge_keys, read_all, say
 from tests.datacenter_campaign.counters import Sums, read_counter
+from tests.datacenter_campaign.names import Names
 from tests.end_to_end.datacenter_load import DatacenterLoad
 from tests.end_to_end.recorder import PATIENCE_S, Recorder
 from tests.end_to_end.test_processes import children, is_alive, restart_with, wait_for_shards, wait_until
@@ -75,15 +76,12 @@ class ProcessFaults:
         return ""
 
     def kill_beside_one_that_stands_still(self, node: ClusterNode) -> str:
-        """It wakes up beside the next life of its node."""
+        """It holds the address of Redis clients, and must not hold it for long."""
         orphan = self._another(node)
         os.kill(orphan, signal.SIGSTOP)
-        try:
-            node.kill()
-            node.start()
-        finally:
-            os.kill(orphan, signal.SIGCONT)
-        wait_until(lambda: not is_alive(orphan), "it ends when it wakes up")
+        node.kill()
+        wait_until(lambda: not is_alive(orphan), "it ends with the first")
+        node.start()
         return ""
 
     def pause_another(self, node: ClusterNode) -> str:
@@ -138,7 +136,7 @@ KINDS: dict[str, Callable[[ProcessFaults, ClusterNode], str]] = {
     "kill another": ProcessFaults.kill_another,
     "kill the first": ProcessFaults.kill_the_first,
     "kill all": ProcessFaults.kill_all,
-    "XX": ProcessFaults.kill_beside_one_that_stands_still,
+    "kill the first beside one that stands still": ProcessFaults.kill_beside_one_that_stands_still,
     "pause another past its lease": ProcessFaults.pause_another,
     "pause the first for longer than a lease": ProcessFaults.pause_the_first,
     "pause one for less than a lease": ProcessFaults.doze,
@@ -170,7 +168,7 @@ def rage(faults: ProcessFaults, options: argparse.Namespace, recorder: Recorder,
     turn: list[str] = []
     while time.monotonic() - began_s < options.minutes * 60:
         if not turn:
-            turn = list(options.only or [k for k in KINDS if k != 'XX'])
+            turn = list(options.only or KINDS)
             dice.shuffle(turn)
         kind = turn.pop()
         struck_s = time.monotonic()
@@ -199,6 +197,7 @@ def run(folder: Path, options: argparse.Namespace) -> list[str]:
         with (
             DatacenterLoad(recorder, made.nodes, clients=options.clients, seed=options.seed) as load,
             Sums(made.nodes, options.seed, clients=options.clients) as sums,
+            Names(made.nodes, clients=options.clients) as names,
         ):
             done = rage(faults, options, recorder, findings)
         if not findings:
@@ -206,12 +205,15 @@ def run(folder: Path, options: argparse.Namespace) -> list[str]:
             last = made[0]
             with Client(last.url, timeout=PATIENCE_S) as client:
                 findings += sums.judge(read_counter(last), client)
+            findings += names.judge(last)
         findings += [f"{node.name}: {line}" for node in made for line in errors_in(node.log)]
     findings += judge_keys(recorder.history, folder)
     outcomes = dict(Counter(type(each.outcome).__name__ for each in recorder.history))
     say(f"seed {options.seed}: " + ", ".join(f"{count} x {kind}" for kind, count in sorted(done.items())))
     say(f"{len(recorder.history)} operations on {len(recorder.keys())} keys, the slowest {load.slowest_s:.2f} s")
-    say(f"{outcomes}; {len(sums.counted)} increments and {sum(sums.unknown.values())} unknown; {sums.moves} moves")
+    told = dict(Counter(each.outcome for each in names.claims))
+    say(f"{outcomes}; names: {told}")
+    say(f"{len(sums.counted)} increments and {sum(sums.unknown.values())} unknown; {sums.moves} moves")
     return findings
 
 
