@@ -80,7 +80,11 @@ class ProcessFaults:
         orphan = self._another(node)
         os.kill(orphan, signal.SIGSTOP)
         node.kill()
-        wait_until(lambda: not is_alive(orphan), "it ends with the first")
+        try:
+            wait_until(lambda: not is_alive(orphan), "it ends with the first")
+        finally:
+            if is_alive(orphan):
+                os.kill(orphan, signal.SIGKILL)
         node.start()
         return ""
 

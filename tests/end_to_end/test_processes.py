@@ -180,7 +180,11 @@ def test_a_node_starts_anew_after_its_first_process_was_killed_beside_one_that_s
         (orphan,) = children(node)
         os.kill(orphan, 19)
         node.kill()
-        wait_until(lambda: not is_alive(orphan), "it ends with the first")
+        try:
+            wait_until(lambda: not is_alive(orphan), "it ends with the first")
+        finally:
+            if is_alive(orphan):
+                os.kill(orphan, 9)
         node.start()
         for number in range(20):
             with connected(node) as client:
