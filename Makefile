@@ -188,6 +188,11 @@ actors-campaign: setup ## 10,000 changes of actors in three regions under kills,
 datacenter-campaign: setup ## 3 datacenters of 2 nodes on PostgreSQL under kills, pauses, stops and promotions, judged; 12 minutes
 	$(BIN)/python -m tests.datacenter_campaign $(CAMPAIGN)
 
+# CAMPAIGN as above; a look: make processes-campaign CAMPAIGN='--minutes 1'
+.PHONY: processes-campaign
+processes-campaign: setup ## a node of 2 processes under kills, pauses and stops of each, judged; 6 minutes
+	$(BIN)/python -m tests.datacenter_campaign.processes $(CAMPAIGN)
+
 # CAMPAIGN as above; a look: make upgrade-campaign CAMPAIGN='--writes 2000'
 .PHONY: upgrade-campaign
 upgrade-campaign: setup ## 50,000 writes while nodes are restarted in turn, and 50,000 from the last release to this build and back, judged; 10 minutes

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.region import RegionNode, die_with_parent
+from epoxy.cli.demo.region import RegionNode
+from epoxy.node.process.parent_death import before_exec
 from epoxy.testing import POLL_S, clean_environment
 from tests.actor_campaign.counters import POOL
 from tests.end_to_end.world import in_touch, order, regions
@@ -65,7 +66,7 @@ class WorkerProcess:
                 stderr=log,
                 env=clean_environment(os.environ),
                 process_group=0,
-                preexec_fn=die_with_parent(os.getpid()),  # noqa: PLW1509
+                preexec_fn=before_exec(os.getpid()),  # noqa: PLW1509
             )
 
     def send(self, number: signal.Signals) -> None:

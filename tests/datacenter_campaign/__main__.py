@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,7 +27,8 @@ import msgspec
 from msgspec import Struct
 
 from epoxy import Client, EpoxyError
-from epoxy.testing.datacenter_cluster import DatacenterCluster, datacenters
+from epoxy.testing.datacenter_cluster import datacenters
+from epoxy.testing.process_cluster import ClusterNode
 from epoxy_sim.history import Failed, Operation, Read, Unknown
 from tests.datacenter_campaign.counters import Sums, read_counter
 from tests.datacenter_campaign.faults import KINDS, Faults
@@ -108,9 +110,9 @@ def rage(faults: Faults, options: argparse.Namespace, recorder: Recorder, findin
     return done
 
 
-def read_all(cluster: DatacenterCluster, recorder: Recorder) -> list[str]:
-    """Every key, linearizable, through a node of each datacenter: part of the history."""
-    clients = [(each.nodes[-1].name, Client(each.nodes[-1].url, timeout=PATIENCE_S)) for each in cluster.datacenters]
+def read_all(nodes: Iterable[ClusterNode], recorder: Recorder) -> list[str]:
+    """Every key, linearizable, through each of these nodes: part of the history."""
+    clients = [(node.name, Client(node.url, timeout=PATIENCE_S)) for node in nodes]
     keys = recorder.keys()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         asked = [pool.submit(recorder.run, name, client, key, Read()) for key in keys for name, client in clients]
@@ -151,7 +153,7 @@ def run(folder: Path, options: argparse.Namespace) -> CampaignFigures:
         ):
             done = rage(faults, options, recorder, findings)
         if not findings:
-            findings += read_all(cluster, recorder)
+            findings += read_all([each.nodes[-1] for each in cluster.datacenters], recorder)
             last = cluster.nodes[0]
             with Client(last.url, timeout=PATIENCE_S) as client:
                 findings += sums.judge(read_counter(last), client)

@@ -13,7 +13,7 @@ from redis.retry import Retry
 
 from epoxy import Client, EpoxyError
 from epoxy.model.transactions import Add
-from epoxy.testing.datacenter_cluster import DatacenterProcess
+from epoxy.testing.process_cluster import ClusterNode
 from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.recorder import PATIENCE_S
 
@@ -38,12 +38,13 @@ class Increment(Struct, frozen=True):
 
 
 class Sums(Crowd):
-    """While it is entered, each node has a client that counts, and one that moves amounts."""
+    """While it is entered, each node has clients that count, and one that moves amounts."""
 
-    def __init__(self, nodes: Sequence[DatacenterProcess], seed: int) -> None:
+    def __init__(self, nodes: Sequence[ClusterNode], seed: int, *, clients: int = 1) -> None:
         super().__init__()
         self._nodes = nodes
         self._seed = seed
+        self._clients = clients
         self._ticks, self._lock = itertools.count(1), threading.Lock()
         self.counted: list[Increment] = []
         self.unknown: dict[str, int] = {}
@@ -52,11 +53,12 @@ class Sums(Crowd):
 
     def __enter__(self) -> "Sums":
         for node in self._nodes:
-            self._begin(self._count, node, random.Random(f"count/{self._seed}/{node.name}"))
+            for number in range(self._clients):
+                self._begin(self._count, node, random.Random(f"count/{self._seed}/{node.name}/{number}"))
             self._begin(self._move, node, random.Random(f"move/{self._seed}/{node.name}"))
         return self
 
-    def _count(self, node: DatacenterProcess, dice: random.Random) -> None:
+    def _count(self, node: ClusterNode, dice: random.Random) -> None:
         never = Retry(NoBackoff(), 0)  # by itself the library sends an INCR again that got no reply
         client = redis.Redis(port=node.resp_port, socket_timeout=TIMEOUT_S, retry=never)
         while not self._over.wait(PACE_S):
@@ -81,7 +83,7 @@ class Sums(Crowd):
             else:
                 self.unknown[key] = self.unknown.get(key, 0) + 1
 
-    def _move(self, node: DatacenterProcess, dice: random.Random) -> None:
+    def _move(self, node: ClusterNode, dice: random.Random) -> None:
         with Client(node.url, timeout=TIMEOUT_S) as client:
             while not self._over.wait(PACE_S):
                 one, other = dice.sample(ACCOUNTS, 2)
@@ -130,6 +132,6 @@ def judge_counter(key: str, counted: Sequence[Increment], unknown: int, last: in
     return found
 
 
-def read_counter(node: DatacenterProcess) -> Callable[[str], int]:
+def read_counter(node: ClusterNode) -> Callable[[str], int]:
     client = Client(node.url, timeout=PATIENCE_S)
     return lambda key: int(client.get(key, read="linearizable") or b"0")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from epoxy import Client
-from epoxy.testing.datacenter_cluster import DatacenterProcess
+from epoxy.testing.process_cluster import ClusterNode
 from epoxy_sim.history import Add, Delete, Failed, Kind, Outcome, Put, Read, Reserve, Unknown
 from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.load import remember
@@ -36,7 +36,7 @@ class DatacenterLoad(Crowd):
     def __init__(
         self,
         recorder: Recorder,
-        nodes: Sequence[DatacenterProcess],
+        nodes: Sequence[ClusterNode],
         *,
         clients: int = 2,
         seed: int = 1,
@@ -57,11 +57,11 @@ class DatacenterLoad(Crowd):
             self._begin(self._work, node, dice)
         return self
 
-    def more(self, count: int, nodes: Iterable[DatacenterProcess]) -> None:
+    def more(self, count: int, nodes: Iterable[ClusterNode]) -> None:
         """Until each of these nodes has answered `count` more requests."""
         self._recorder.more(count, [node.name for node in nodes])
 
-    def _work(self, node: DatacenterProcess, dice: random.Random) -> None:
+    def _work(self, node: ClusterNode, dice: random.Random) -> None:
         known: dict[bytes, int] = {}
         with Client([node.url, *self._others], timeout=TIMEOUT_S) as client:
             for step in range(MAX_STEPS):

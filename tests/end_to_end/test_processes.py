@@ -171,6 +171,26 @@ def test_a_process_that_stands_still_loses_its_shards_and_is_replaced(tmp_path: 
             assert {key: client.get(key) for key in load.acknowledged} == load.acknowledged
 
 
+def test_a_node_starts_anew_after_its_first_process_was_killed_beside_one_that_stood_still(tmp_path: Path) -> None:
+    """Which would hold the address of Redis clients, and accept connections that it does not serve."""
+    with cluster(1, folder=tmp_path / "cluster") as made:
+        node = made[0]
+        node.stop()
+        restart_with(node, 2)
+        (orphan,) = children(node)
+        os.kill(orphan, 19)
+        node.kill()
+        try:
+            wait_until(lambda: not is_alive(orphan), "it ends with the first")
+        finally:
+            if is_alive(orphan):
+                os.kill(orphan, 9)
+        node.start()
+        for number in range(20):
+            with connected(node) as client:
+                assert client.set(b"anew/%d" % number, b"1")
+
+
 def test_one_of_three_datacenters_has_two_processes(tmp_path: Path) -> None:
     """Its peers know nothing of it: requests about keys of both processes come to the first, and votes leave by it."""
     with cluster(3, folder=tmp_path / "cluster") as made:

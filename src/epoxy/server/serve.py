@@ -10,6 +10,7 @@ from epoxy.model.errors import EpoxyError, StoreUnavailable
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
 from epoxy.node.process.logs import LOGGER
+from epoxy.node.process.parent_death import die_with_parent
 from epoxy.server.child_processes import ChildPlace, place_of
 from epoxy.server.datacenter import DatacenterSession, begin_anew
 from epoxy.server.listeners import HandedOn
@@ -153,6 +154,8 @@ async def serve_first(settings: Settings, given: Signals) -> None:
 
 
 async def serve_child(settings: Settings, place: ChildPlace, given: Signals) -> None:
+    """One that stands still would go on accepting clients beside the next life of its node."""
+    die_with_parent()
     check(settings)
     settings, session = await open_child(settings, place, given.ordered)
     await serve_session(settings, session, given)

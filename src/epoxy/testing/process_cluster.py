@@ -67,7 +67,7 @@ class ClusterNode:
 
     def __init__(self, *, node_id: int, datacenter: str, folder: Path, http: int, resp: int) -> None:
         self.id = node_id
-        self.datacenter = datacenter
+        self.datacenter = self.name = datacenter
         self.url = f"http://127.0.0.1:{http}"
         self.addresses: tuple[str, ...] = (self.url,)
         """Of all nodes of its datacenter."""

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from epoxy.cli.demo.cluster import DemoCluster, has_no_silent_node
+from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.control import DemoOrder
-from epoxy.cli.demo.postgres_region import PostgresRegion
+from epoxy.cli.demo.postgres_region import PostgresRegion, has_no_silent_node, is_spread
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
@@ -163,3 +163,14 @@ def test_a_dead_node_is_replaced_when_no_shard_is_left_with_it(
 ) -> None:
     rows = [{"session": number, "url": "", "shards": shards, "lease_ms": left} for number, shards, left in nodes]
     assert has_no_silent_node(msgspec.convert(STATUS | {"nodes": rows}, Status)) is expected
+
+
+@pytest.mark.parametrize(
+    ("shards", "expected"),
+    [((129, 128), True), ((87, 85, 85), True), ((), True), ((257, 0), False), ((257,), False), ((128, 128), False)],
+)
+def test_a_region_is_up_when_its_nodes_have_their_parts_of_the_keys(shards: tuple[int, ...], expected: bool) -> None:
+    """It may be one that is alone with its store. One of two nodes may not be there yet, or a shard on its way."""
+    rows = [{"session": number, "url": "", "shards": count} for number, count in enumerate(shards, 1)]
+    nodes = max(2, len(shards))
+    assert is_spread(msgspec.convert(STATUS | {"nodes": rows}, Status), nodes) is expected

@@ -16,6 +16,7 @@ import click
 from epoxy.cli.demo import race, tokens
 from epoxy.cli.demo.control import GATEWAY, DemoOrder, DemoReply
 from epoxy.cli.demo.plan import SECRET, DemoPlan, Link
+from epoxy.cli.demo.postgres_region import has_no_silent_node, is_spread
 from epoxy.cli.demo.race import Race
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse
@@ -24,13 +25,11 @@ from epoxy.client.token import read_token
 from epoxy.model.api import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
 from epoxy.model.node_urls import join_urls
-from epoxy.model.shards import ALL_SHARDS
 from epoxy.testing import change_members, is_settled, reached
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import MAX_ADDED_MS
 
 NEWCOMERS = ("new", "removed")
-SHARDS = len(ALL_SHARDS)
 
 TEND_S = 1.0
 """Between two looks for gateways that took over while links are cut or slowed."""
@@ -59,7 +58,8 @@ class DemoCluster:
     def start(
         self, tell: Callable[[RegionNode], None], tell_database: Callable[[RegionNode], None] = lambda _: None
     ) -> None:
-        """Returns when every region is ready and connected to every other. `tell` is called for each that is ready,
+        """Returns when every region is ready and connected to every other, and its nodes have their parts of the keys.
+        `tell` is called for each that is ready,
         `tell_database` for each whose database takes connections."""
         check_ports(self.nodes)
         for node in self.nodes:
@@ -78,6 +78,7 @@ class DemoCluster:
         for node in self.nodes:
             node.wait_until(lambda status: all_ids <= reached(status), "in touch with the others")
             node.wait_until(is_settled, "in the first epoch that knows all stores")
+            node.wait_until(partial(is_spread, nodes=len(node.nodes)), "in possession of its part of the keys")
 
     def _give_tokens(self) -> None:
         token = tokens.made(self.plan.folder, self.nodes)
@@ -463,11 +464,6 @@ class DemoCluster:
 
 def reaches(others: set[int], status: Status) -> bool:
     return others <= reached(status)
-
-
-def has_no_silent_node(status: Status) -> bool:
-    """Whether all nodes of its datacenter renew their leases, and own every shard."""
-    return all(node.lease_ms > 0 for node in status.nodes) and sum(node.shards for node in status.nodes) == SHARDS
 
 
 def between(order: DemoOrder) -> str:

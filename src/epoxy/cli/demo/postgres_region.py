@@ -10,15 +10,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from epoxy.cli.demo.region import RegionNode, die_with_parent
+from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Client, Status
 from epoxy.model.api import NodeProbe, SessionReport
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
+from epoxy.model.shards import ALL_SHARDS
+from epoxy.node.process.parent_death import before_exec
 from epoxy.testing import POLL_S, START_S
 from epoxy.testing.postgres_server import PostgresServer
 
 MAX_NODES = 4
 """In a region: two ports for each, within the ten of a region, and one for its PostgreSQL."""
+
+SHARDS = len(ALL_SHARDS)
 
 LOOK_S = 1.0
 """For a node to say what it knows of the others: milliseconds. One that is too busy is passed over."""
@@ -29,7 +33,7 @@ class RegionDatabase(PostgresServer):
     process is told of the end of the thread that started it."""
 
     def _before_exec(self) -> Callable[[], None] | None:
-        return die_with_parent(os.getpid(), signal.SIGQUIT)
+        return before_exec(os.getpid(), signal.SIGQUIT)
 
 
 class PostgresRegion(RegionNode):
@@ -195,3 +199,15 @@ class PostgresRegion(RegionNode):
             if time.monotonic() > deadline:
                 raise Unavailable(f"no node of {self.datacenter} became its gateway in {START_S:.0f} s")
             time.sleep(POLL_S)
+
+
+def has_no_silent_node(status: Status) -> bool:
+    """Whether all nodes of its datacenter renew their leases, and own every shard."""
+    return all(node.lease_ms > 0 for node in status.nodes) and sum(node.shards for node in status.nodes) == SHARDS
+
+
+def is_spread(status: Status, nodes: int) -> bool:
+    """Whether every shard is with one of so many nodes, evenly: one shard may be left over, and one is the gateway's. A
+    node that is alone with its store has none."""
+    shards = [node.shards for node in status.nodes]
+    return not shards or (len(shards) == nodes and sum(shards) == SHARDS and max(shards) - min(shards) <= 2)

@@ -1,14 +1,11 @@
 """A node of the demo: a process that ends with its demo, and whose links can be cut. It is a whole region, unless that
 has several (`postgres_region.py`)."""
 
-import ctypes
 import http.client
 import os
 import secrets
-import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -17,6 +14,7 @@ import msgspec
 
 from epoxy.model.api import SessionReport
 from epoxy.model.errors import InvalidRequest, Unavailable
+from epoxy.node.process.parent_death import before_exec
 from epoxy.testing import ClusterNode, clean_environment
 from epoxy.transport.limits import LINKS_PATH
 from epoxy.transport.peers.auth import OPERATOR, sign, wall_ms
@@ -25,9 +23,6 @@ from epoxy.transport.wan.emulation import LinkChange
 
 LINKS_S = 20.0
 """For a node on this machine to change its links: milliseconds, unless the machine is overloaded."""
-
-PR_SET_PDEATHSIG = 1
-"""From Linux's prctl.h."""
 
 FIRST = 1
 """The number of the first node of a region: its files have the name of the region alone."""
@@ -158,8 +153,9 @@ class RegionNode(ClusterNode):
             raise InvalidRequest(f"{self.datacenter} refused to change its links: {answer.status} {text.strip()}")
 
     def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """In a process group of its own: Ctrl-C is for the demo, which ends its regions in order. Between fork and exec
-        only two system calls are made and no lock is taken, so other threads do no harm."""
+        """In a process group of its own: Ctrl-C is for the demo, which ends its regions in order; a store survives that
+        they are killed with it. Between fork and exec only two system calls are made and no lock is taken, so other
+        threads do no harm."""
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -167,21 +163,5 @@ class RegionNode(ClusterNode):
             stderr=log,
             env=clean_environment(os.environ),
             process_group=0,
-            preexec_fn=die_with_parent(os.getpid()),  # noqa: PLW1509
+            preexec_fn=before_exec(os.getpid()),  # noqa: PLW1509
         )
-
-
-def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
-    """On Linux the kernel kills a region when the demo ends, in whatever way; a store survives that by design. libc is
-    loaded before the fork, because little is safe after it. On other systems a demo that is killed with SIGKILL leaves
-    its regions behind."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def prepare() -> None:
-        prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
