@@ -419,6 +419,7 @@ async def open_from(place: Place, worker: SpokenWorker, origin: str) -> int:
     return 0
 
 
+@pytest.mark.pure("replaces a function of a compiled module")
 def test_pages_of_other_origins_open_no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with places() as (place,), spoken_worker(place.url) as worker:
