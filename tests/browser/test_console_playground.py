@@ -129,8 +129,8 @@ def test_every_broken_rule_is_caught_and_shown_with_its_shortest_trace(tab: Play
     tab.press("Break it: A proposer votes first")
     tab.wait("document.getElementById('pg-trace')")
     tab.wait_text("The judge: agreement.")
-    tab.wait_text("epoxy sim per-key --replay 77 --mutant own-vote-missing")
-    assert tab.page.evaluate("() => location.hash") == "#/playground/rules/own-vote-missing/77"
+    tab.wait_text("epoxy sim per-key --replay 84 --mutant own-vote-missing")
+    assert tab.page.evaluate("() => location.hash") == "#/playground/rules/own-vote-missing/84"
     assert tab.page.evaluate("() => document.querySelectorAll('.pg-lines .pg-arrow').length") > 3
     assert tab.axe() == []
     assert tab.complaints == []

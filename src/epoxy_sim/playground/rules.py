@@ -85,10 +85,10 @@ RULES = (
     BreakableRule(
         mutant="own-vote-missing",
         title="A proposer votes first",
-        rule="A proposer has its own vote on disk before it asks others: a recovery that knows of its proposal knows "
-        "how it voted. That makes bare majorities enough for a fast quorum of three or five.",
+        rule="A proposer votes for itself before it asks others: a recovery that knows of its proposal knows how it "
+        "voted. That makes bare majorities enough for a fast quorum of three or five.",
         without="It votes for a rival meanwhile, and both reach a quorum.",
-        begin=50,
+        begin=60,
     ),
     BreakableRule(
         mutant="no-commit-guard",
