@@ -68,6 +68,7 @@ class SlowDial(Dial):
         self.opened = asyncio.get_running_loop().create_future()
 
 
+@pytest.mark.pure("inherits from a connection")
 def test_what_the_peer_refused_or_ended_is_counted_and_nothing_else() -> None:
     async def story() -> None:
         accepted: list[asyncio.StreamWriter] = []
