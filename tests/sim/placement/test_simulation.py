@@ -35,7 +35,7 @@ CAUGHT = {
     "failed-is-over": ("forgotten", 1),
     "lost-forgotten": ("liveness", 5),
     "nobody-waits": ("liveness", 2),
-    "not-told-again": ("liveness", 3),
+    "not-told-again": ("liveness", 10),
     "no-sweep": ("liveness", 0),
     "ping-when-quiet": ("interrupted", 2),
     "no-lost-timeout": ("liveness", 4),
