@@ -152,6 +152,9 @@ class StartMark(Protocol):
     def mark(self) -> bool:
         """Durable when this returns. False: the disk refused it."""
 
+    def unmark(self) -> None:
+        """All votes are durable. OSError: the disk refused it."""
+
 
 class Transport(Protocol):
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:

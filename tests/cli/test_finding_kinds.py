@@ -117,6 +117,7 @@ FAULTS = {
     Kind.FEW_REPLICAS: one(replicas=2),
     Kind.EVEN_REPLICAS: one(replicas=4),
     Kind.FAST_PAXOS: one(quorum_policy="fast-paxos", fast_quorum=3),
+    Kind.ROUNDS_WAIT: one(fast_rounds_wait_for=[3], fast_path_share=0.0),
     Kind.SLOW_PATH: one(fast_path_share=0.79),
     Kind.STORE_EMPTY: Seen([visit(epoch=8), away("unconfirmed")]),
     Kind.STORE_DISPLACED: Seen([*HEALTHY, away("displaced")]),

@@ -278,7 +278,14 @@ def size(statuses: Sequence[Status]) -> Iterator[Finding]:
 
 def paths(statuses: Sequence[Status]) -> Iterator[Finding]:
     for status in statuses:
-        if status.fast_path_share is not None and status.fast_path_share < LOW_FAST_SHARE:
+        if status.fast_rounds_wait_for:
+            silent = ", ".join(map(str, status.fast_rounds_wait_for))
+            yield warning(
+                FindingKind.ROUNDS_WAIT,
+                f"writes at {name(status)} take two round trips: it was killed, and waits for replica {silent}",
+                "Start that one, with this release; replace it if it is gone.",
+            )
+        elif status.fast_path_share is not None and status.fast_path_share < LOW_FAST_SHARE:
             yield warning(
                 FindingKind.SLOW_PATH,
                 f"only {status.fast_path_share:.0%} of the writes at {name(status)} took one round trip",

@@ -28,6 +28,7 @@ class FindingKind(enum.Enum):
     FEW_REPLICAS = "few-replicas", "When one fails, nothing can be written."
     EVEN_REPLICAS = "even-replicas", "The last one costs as much as the others, and no more of them may fail."
     FAST_PAXOS = "fast-paxos", "A fresh key waits for more replicas than it has to."
+    ROUNDS_WAIT = "rounds-wait", "It may have forgotten votes, and takes no short cut before they are known."
     SLOW_PATH = "slow-path", "A write that does not take one round trip takes three."
 
     # Stores

@@ -138,7 +138,7 @@ def way_back(found: int, migrates: bool) -> str:
 def summary(path: Path, found: int, planned: MigrationPlan | None, *, dry_run: bool) -> str:
     if planned is None:
         back = way_back(found, migrates=False)
-        return f"{path}: nothing to migrate, it is of format {FORMAT}\nthe way back: {back}"
+        return f"{path}: nothing to migrate, it is of format {found}\nthe way back: {back}"
     rows = f"{output.plural(planned.rows, 'row')} and the log"
     if not dry_run:
         return (

@@ -86,6 +86,9 @@ def no_common_version(me: int, mine: WireVersions, other: int, theirs: WireVersi
 def ignore(_words: str) -> None: ...
 
 
+def unheeded(_peer: int) -> None: ...
+
+
 class PeerVersions:
     """What this node speaks, and what its peers have said that they do. A peer that is away is remembered: its release
     is wanted then, too."""
@@ -106,6 +109,8 @@ class PeerVersions:
         self._tell = tell
         self._warn = warn
         self._peers: dict[int, WireVersions] = {}
+        self.changed: Callable[[int], None] = unheeded
+        """Called when a peer says something new, before anything else is heard of it."""
 
     def of(self, peer: int) -> WireVersions | None:
         """None: it was not heard since this process started."""
@@ -135,6 +140,7 @@ class PeerVersions:
         before = self._peers.get(peer)
         if before != said and (before is not None or len(self._peers) < MAX_PEERS):
             self._peers[peer] = said
+            self.changed(peer)
             self._tell(f"replica {peer} runs release {said.release} and speaks wire versions {said.text}")
             if trouble := self.trouble(peer):
                 self._warn(f"replica {peer} is not spoken to: {trouble}")

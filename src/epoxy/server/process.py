@@ -144,6 +144,7 @@ class Process(NodeProcess):
             if self._embedded is not None:
                 self.early = EarlyAccepts(self.node.driver, self._store, self._embedded.mark, self.node.member.ask)
                 self.early.notice = lambda words: LOGGER.info("fast rounds", extra={"detail": words})
+                self._peers.versions.changed = self.early.other_release
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             self._history = MemberHistory(self.node, self._store)

@@ -14,6 +14,9 @@ class MemoryMark:
         self.is_marked = True
         return True
 
+    def unmark(self) -> None:
+        self.is_marked = False
+
 
 class MemoryDisk:
     """What a crash leaves is a prefix of the transactions, at least all that are durable."""

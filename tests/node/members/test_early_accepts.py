@@ -30,6 +30,11 @@ class Mark:
         self.is_marked = not self.refuses
         return self.is_marked
 
+    def unmark(self) -> None:
+        if self.refuses:
+            raise OSError
+        self.is_marked = False
+
 
 class World:
     """A node whose peers answer when a test says so."""
@@ -108,10 +113,15 @@ def test_nothing_leaves_early_before_both_others_have_answered(silent: int) -> N
 
 
 def test_a_disk_that_refuses_the_mark_keeps_accepts_back() -> None:
+    told: list[str] = []
     world = World(Mark(refuses=True))
+    world.early.notice = told.append
     world.answer()
     world.node.disk.sync()
     assert not world.node.replica.early
+    world.node.clock.advance(LONGEST_MS)
+    world.node.disk.sync()
+    assert ["cannot be marked" in words for words in told] == [True], "once"
     world.mark.refuses = False
     world.node.clock.advance(LONGEST_MS)
     world.node.disk.sync()
@@ -213,6 +223,34 @@ def test_accepts_wait_again_in_a_joint_epoch() -> None:
     world.node.clock.advance(0)
     world.node.disk.sync()
     assert not world.node.replica.early
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_peer_of_another_release_is_asked_again_and_a_crash_meanwhile_forgets_nothing(refuses: bool) -> None:
+    world = sure()
+    world.mark.refuses = refuses
+    world.node.write()
+    world.early.other_release(B)
+    assert not world.node.replica.early
+    assert world.mark.is_marked, "a vote that left early is not durable yet"
+    world.node.disk.sync()
+    assert world.mark.is_marked is refuses
+    world.node.clock.advance(0)
+    assert world.peers == [B]
+    world.mark.refuses = False
+    world.answer()
+    world.node.disk.sync()
+    assert (world.node.replica.early, world.mark.is_marked) == (True, True)
+
+
+def test_an_answer_that_comes_before_the_votes_are_durable_keeps_the_mark() -> None:
+    world = sure()
+    world.node.write()
+    world.early.other_release(B)
+    world.node.clock.advance(0)
+    world.answer()
+    world.node.disk.sync()
+    assert (world.node.replica.early, world.mark.is_marked) == (True, True)
 
 
 def test_an_end_in_order_is_clean_once_all_votes_are_durable() -> None:

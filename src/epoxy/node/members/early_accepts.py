@@ -12,10 +12,11 @@ ballot of its own, and so never again takes the fast round there. A replica that
 and votes for no Accept of an earlier one.
 
 Every start asks, forgetful or not, before it sends Accepts early: a peer that cannot answer could not end what this
-one may begin.
+one may begin. A peer that comes back with another release is asked again.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from epoxy.model.ballot import NO_BALLOT
@@ -60,6 +61,8 @@ class EarlyAccepts:
         self._asking: set[int] = set()
         """Those whose answer, or next question, is under way."""
         self._ending = self._is_over = False
+        self._is_refused = False
+        """By the disk, at the last try to mark the directory."""
         self.notice: Callable[[str], None] = ignore
         driver.set_forgetful(mark.is_marked)
         driver.fast_rounds_wait_for = lambda: self.waits_for
@@ -84,6 +87,20 @@ class EarlyAccepts:
                 f"the last process did not end in order: until replicas {self.waits_for} have answered, {SLOWLY}"
             )
         self._act()
+
+    def other_release(self, peer: int) -> None:
+        """The peer runs another release than before, and may be one that cannot answer the start after this one."""
+        if peer in self._answered:
+            self._answered.discard(peer)
+            self._replica.early = False
+            self._store.when_durable(self._unmark)
+            self._driver.clock.call_later(0, self._act)
+
+    def _unmark(self) -> None:
+        """A crash forgets no vote any more, so the start after it need not ask."""
+        if not self._replica.early and not self._driver.is_forgetful:
+            with suppress(OSError):  # the mark stays
+                self._mark.unmark()
 
     def end(self) -> None:
         """From here on Accepts wait. `is_clean` is known when all that was voted for before is durable."""
@@ -178,7 +195,10 @@ class EarlyAccepts:
         if may_be_early(config, self._replica.me) and not self._replica.early:
             self._replica.early = self._mark.is_marked or self._mark.mark()
             if not self._replica.early:
+                if not self._is_refused:
+                    self.notice("the data directory cannot be marked: writes wait for one sync more, until it can")
                 self._driver.clock.call_later(LONGEST_MS, self._act)
+            self._is_refused = not self._replica.early
 
 
 def ignore(_words: str) -> None: ...
