@@ -26,19 +26,17 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from epoxy import Client, EpoxyError
+from epoxy import Client
 from epoxy.testing.datacenter_cluster import datacenters
 from epoxy.testing.process_cluster import ClusterNode
 from epoxy_sim.history import Failed, Operation, Read, Unknown
 from tests.datacenter_campaign.counters import Sums, read_counter
 from tests.datacenter_campaign.faults import KINDS, Faults
+from tests.datacenter_campaign.turns import rage, say
 from tests.end_to_end.datacenter_load import DatacenterLoad
 from tests.end_to_end.recorder import PATIENCE_S, Recorder, judge
 
 DATACENTERS, NODES, MINUTES, CLIENTS = 3, 2, 10.0, 1
-BREATH_S = 1.0
-"""Without a fault, between two of them."""
-
 AT_ONCE = 8
 SHOWN = 20
 """Findings that are printed. All are in the files that are kept."""
@@ -83,33 +81,6 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
-
-
-def rage(faults: Faults, options: argparse.Namespace, recorder: Recorder, findings: list[str]) -> Counter[str]:
-    """In turns of all kinds, until the time is over, or a datacenter does not become whole again."""
-    dice, began_s = random.Random(options.seed), time.monotonic()
-    done: Counter[str] = Counter()
-    turn: list[str] = []
-    while time.monotonic() - began_s < options.minutes * 60:
-        if not turn:
-            turn = list(options.only or KINDS)
-            dice.shuffle(turn)
-        kind = turn.pop()
-        struck_s = time.monotonic()
-        try:
-            told = faults.strike(kind)
-        except (EpoxyError, AssertionError) as error:
-            findings.append(f"{kind}: not whole again: {error}")
-            return done
-        done[kind] += 1
-        passed_s, took_s = time.monotonic() - began_s, time.monotonic() - struck_s
-        say(f"  {passed_s:6.1f} s  {len(recorder.history):6d} operations   {kind}: {told}; whole after {took_s:.1f} s")
-        time.sleep(BREATH_S)
-    return done
-
-
 def read_all(nodes: Iterable[ClusterNode], recorder: Recorder) -> list[str]:
     """Every key, linearizable, through each of these nodes: part of the history."""
     clients = [(node.name, Client(node.url, timeout=PATIENCE_S)) for node in nodes]
@@ -151,7 +122,8 @@ def run(folder: Path, options: argparse.Namespace) -> CampaignFigures:
             DatacenterLoad(recorder, nodes, clients=options.clients, seed=options.seed) as load,
             Sums(nodes, options.seed) as sums,
         ):
-            done = rage(faults, options, recorder, findings)
+            dice, kinds = random.Random(options.seed), options.only or KINDS
+            done = rage(faults.strike, kinds, options.minutes, dice, recorder, findings)
         if not findings:
             findings += read_all([each.nodes[-1] for each in cluster.datacenters], recorder)
             last = cluster.nodes[0]

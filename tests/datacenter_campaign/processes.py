@@ -22,12 +22,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from epoxy import Client, EpoxyError
+from epoxy import Client
 from epoxy.testing.datacenter_cluster import errors_in
 from epoxy.testing.process_cluster import Cluster, ClusterNode, cluster
-from tests.datacenter_campaign.__main__ import BREATH_S, judge_keys, read_all, say
+from tests.datacenter_campaign.__main__ import judge_keys, read_all
 from tests.datacenter_campaign.counters import Sums, read_counter
 from tests.datacenter_campaign.names import Names
+from tests.datacenter_campaign.turns import BREATH_S, rage, say
 from tests.end_to_end.datacenter_load import DatacenterLoad
 from tests.end_to_end.recorder import PATIENCE_S, Recorder
 from tests.end_to_end.test_processes import children, is_alive, restart_with, wait_for_shards, wait_until
@@ -165,29 +166,6 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def rage(faults: ProcessFaults, options: argparse.Namespace, recorder: Recorder, findings: list[str]) -> Counter[str]:
-    """In turns of all kinds, until the time is over, or a node does not become whole again."""
-    dice, began_s = random.Random(options.seed), time.monotonic()
-    done: Counter[str] = Counter()
-    turn: list[str] = []
-    while time.monotonic() - began_s < options.minutes * 60:
-        if not turn:
-            turn = list(options.only or KINDS)
-            dice.shuffle(turn)
-        kind = turn.pop()
-        struck_s = time.monotonic()
-        try:
-            told = faults.strike(kind)
-        except (EpoxyError, AssertionError) as error:
-            findings.append(f"{kind}: not whole again: {error}")
-            return done
-        done[kind] += 1
-        passed_s, took_s = time.monotonic() - began_s, time.monotonic() - struck_s
-        say(f"  {passed_s:6.1f} s  {len(recorder.history):6d} operations   {kind}: {told}; whole after {took_s:.1f} s")
-        time.sleep(BREATH_S)
-    return done
-
-
 def run(folder: Path, options: argparse.Namespace) -> list[str]:
     recorder = Recorder()
     findings: list[str] = []
@@ -203,7 +181,8 @@ def run(folder: Path, options: argparse.Namespace) -> list[str]:
             Sums(made.nodes, options.seed, clients=options.clients) as sums,
             Names(made.nodes, clients=options.clients) as names,
         ):
-            done = rage(faults, options, recorder, findings)
+            dice, kinds = random.Random(options.seed), options.only or KINDS
+            done = rage(faults.strike, kinds, options.minutes, dice, recorder, findings)
         if not findings:
             findings += read_all(made.nodes, recorder)
             last = made[0]
